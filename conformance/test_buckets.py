@@ -1,0 +1,77 @@
+"""BUCK: the hybrid buckets of M."""
+
+import pytest
+
+from pytest_nvfp4.model import hybrid_bucket, profile_list
+from pytest_nvfp4.suite import contract
+
+BOUNDARIES = [*profile_list(4096), *(2**power for power in range(13, 21))]
+MAXIMA = [
+    1,
+    2,
+    3,
+    255,
+    256,
+    257,
+    300,
+    511,
+    512,
+    513,
+    2047,
+    2048,
+    2049,
+    3000,
+    4096,
+    4097,
+    5000,
+    8192,
+]
+
+
+@contract("BUCK-1")
+def test_map_is_exact_around_every_boundary(subject):
+    around = sorted({m for b in BOUNDARIES for m in (b - 1, b, b + 1)})
+    assert {m: subject.bucket(m) for m in around} == {m: hybrid_bucket(m) for m in around}
+
+
+@contract("BUCK-1")
+def test_map_is_exact_at_random_values(subject, rng):
+    values = [rng.randrange(1, 2 ** rng.randrange(1, 21)) for _ in range(500)]
+    assert {m: subject.bucket(m) for m in values} == {m: hybrid_bucket(m) for m in values}
+
+
+@contract("BUCK-1")
+def test_map_is_monotone_idempotent_and_never_below(subject, rng):
+    start = rng.randrange(1, 4000)
+    values = list(range(start, start + 600))
+    buckets = [subject.bucket(m) for m in values]
+    assert buckets == sorted(buckets)
+    assert all(bucket >= m for m, bucket in zip(values, buckets, strict=True))
+    assert [subject.bucket(bucket) for bucket in set(buckets)] == list(set(buckets))
+
+
+@contract("BUCK-1")
+def test_zero_maps_to_one(subject):
+    assert subject.bucket(0) == 1
+
+
+@contract("BUCK-2")
+@pytest.mark.parametrize("maximum", MAXIMA)
+def test_profile_list_of_a_maximum(subject, maximum):
+    assert subject.profiles(maximum) == profile_list(maximum)
+
+
+@contract("BUCK-2")
+def test_profile_list_of_random_maxima(subject, rng):
+    for maximum in [rng.randrange(1, 20000) for _ in range(50)]:
+        profiles = subject.profiles(maximum)
+        assert profiles == profile_list(maximum)
+        assert profiles[-1] == maximum
+
+
+@contract("BUCK-3")
+def test_every_m_finds_what_tuning_published(subject, rng):
+    for maximum in (1, 24, 300, 2001, 3000, 4097, rng.randrange(1, 9000)):
+        published = {subject.bucket(profile) for profile in subject.profiles(maximum)}
+        looked_up = {subject.bucket(m) for m in range(1, maximum + 1)}
+        assert looked_up <= published, f"with a tuned maximum of {maximum}"

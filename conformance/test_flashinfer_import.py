@@ -1,0 +1,317 @@
+"""FIMP: importing FlashInfer 0.6.13 autotune documents."""
+
+import json
+
+import pytest
+
+from pytest_nvfp4.fuzz.byte_edits import (
+    all_substitutions,
+    sampled_substitutions,
+    structural_offsets,
+)
+from pytest_nvfp4.implementations.interface import Reading, Rejected
+from pytest_nvfp4.implementations.transports import IN_PROCESS
+from pytest_nvfp4.model import documents, facts
+from pytest_nvfp4.suite import contract, over, requires
+
+CHUNKS = 8
+
+KEY = (
+    "('fp4_gemm', 'CutlassFp4GemmRunner', ((512, 3072), (3072, 5120), (-1, 384), (384, 5120), "
+    "(), (0,), (-1, 5120), (0,), (0,), (-1,)), ())"
+)
+BAD_KEYS = {
+    "other K/2 in the weight": KEY.replace("(3072,", "(3073,"),
+    "other K/16 in the weight scales": KEY.replace("(384,", "(385,"),
+    "K/16 not K/2 over 8": KEY.replace("384", "768"),
+    "other N in the weight": KEY.replace("(3072, 5120)", "(3072, 5136)"),
+    "other N in the weight scales": KEY.replace("(384, 5120)", "(384, 5136)"),
+    "other N in the output": KEY.replace("(-1, 5120)", "(-1, 5136)"),
+    "M no bucket": KEY.replace("(512,", "(513,"),
+    "M zero": KEY.replace("(512,", "(0,"),
+    "M negative": KEY.replace("(512,", "(-512,"),
+    "M 2^31": KEY.replace("(512,", "(2147483648,"),
+    "M beyond 64 bits": KEY.replace("(512,", "(18446744073709552128,"),
+    "N zero": KEY.replace("5120", "0"),
+    "N 2^31": KEY.replace("5120", "2147483648"),
+    "K 2^31": KEY.replace("3072", "1073741824").replace("384", "134217728"),
+    "K zero": KEY.replace("3072", "0").replace("384", "0"),
+    "extras": KEY.removesuffix("())") + "(1,))",
+    "extras None": KEY.removesuffix("())") + "None)",
+    "trailing text": KEY + " ",
+    "trailing call": KEY + ".__class__",
+    "missing bracket": KEY.removesuffix(")"),
+    "missing comma": KEY.replace("(0,), (-1, 5120)", "(0,) (-1, 5120)"),
+    "missing comma in a one-tuple": KEY.replace("(0,)", "(0)", 1),
+    "comma too many": KEY.replace("5120)", "5120,)", 1),
+    "hexadecimal": KEY.replace("(512,", "(0x200,"),
+    "underscore": KEY.replace("(512,", "(5_12,"),
+    "plus sign": KEY.replace("(512,", "(+512,"),
+    "leading zero": KEY.replace("(512,", "(0512,"),
+    "float": KEY.replace("(512,", "(512.0,"),
+    "boolean": KEY.replace("(512,", "(True,"),
+    "Arabic digits": KEY.replace("(512,", "(\u0665\u0661\u0662,"),
+    "fullwidth digits": KEY.replace("(512,", "(\uff15\uff11\uff12,"),
+    "superscript": KEY.replace("(512,", "(51\u00b2,"),
+    "numpy integer": KEY.replace("(512,", "(np.int64(512),"),
+    "torch size": KEY.replace("(512, 3072)", "torch.Size([512, 3072])"),
+    "list": KEY.replace("(512, 3072)", "[512, 3072]"),
+    "arithmetic": KEY.replace("(512,", "(2**9,"),
+    "code": KEY.replace("(512,", "(__import__('os').getpid(),"),
+    "escape in the runner": KEY.replace("CutlassFp4", "Cutlass\\x46p4"),
+    "double quotes": KEY.replace("'", '"'),
+    "double quotes around the operation": KEY.replace("'fp4_gemm'", '"fp4_gemm"'),
+    "no space": KEY.replace(", ", ","),
+    "two spaces": KEY.replace(", ", ",  ", 1),
+    "leading space": " " + KEY,
+    "space after the bracket": "( " + KEY[1:],
+    "line feed": KEY.replace(", ", ",\n", 1),
+    "other runner": KEY.replace("CutlassFp4GemmRunner", "TrtllmFp4GemmRunner"),
+    "no quotes": KEY.replace("'fp4_gemm'", "fp4_gemm"),
+    "no bracket": KEY[1:],
+    "the bare operation": "fp4_gemm",
+    "the operation somewhere": "plans of fp4_gemm",
+    "half a key": KEY[:40],
+    "bytes literal": KEY.replace("'fp4_gemm'", "b'fp4_gemm'"),
+}
+RUNNER = facts.RUNNER
+BAD_VALUES = {
+    "string": ("RX", "wrong-type"),
+    "null": (None, "wrong-type"),
+    "number": (7, "wrong-type"),
+    "object": ({RUNNER: 7}, "wrong-type"),
+    "empty": ([], "wrong-type"),
+    "one element": ([RUNNER], "wrong-type"),
+    "three elements": ([RUNNER, 7, 1.5], "wrong-type"),
+    "swapped": ([7, RUNNER], "wrong-type"),
+    "other runner": (["TrtllmFp4GemmRunner", 7], "unknown-runner"),
+    "empty runner": (["", 7], "unknown-runner"),
+    "runner null": ([None, 7], "wrong-type"),
+    "tactic float": ([RUNNER, 7.0], "wrong-type"),
+    "tactic 7.9": ([RUNNER, 7.9], "wrong-type"),
+    "tactic true": ([RUNNER, True], "wrong-type"),
+    "tactic null": ([RUNNER, None], "wrong-type"),
+    "tactic string": ([RUNNER, "7"], "wrong-type"),
+    "tactic list": ([RUNNER, [7]], "wrong-type"),
+    "tactic -7": ([RUNNER, -7], "unknown-tactic"),
+    "tactic -1": ([RUNNER, -1], "unknown-tactic"),
+    "tactic 32": ([RUNNER, 32], "unknown-tactic"),
+    "tactic 4294967300": ([RUNNER, 4294967300], "unknown-tactic"),
+}
+FOREIGN_KEYS = (
+    "('mm_bf16', 'CutlassGemmRunner', ((1, 2), (2, 3)), ())",
+    '("trtllm_fp8_gemm", "R", (), ())',
+    "( 'fp4_gemm_2', ())",
+    "('FP4_GEMM', 'CutlassFp4GemmRunner', ())",
+    "some_op",
+    "",
+    "()",
+)
+
+
+def first_key(document) -> str:
+    return min(name for name in document if name != "_metadata")
+
+
+@contract("FIMP-1")
+def test_binding_oracle_imports_to_its_64_plans(binding, nvfp4_oracle):
+    binding.accepts(nvfp4_oracle.document, nvfp4_oracle.plans)
+    binding.accepts(nvfp4_oracle.document.removesuffix(b"\n"), nvfp4_oracle.plans)
+    assert len(nvfp4_oracle.plans) == 64
+
+
+@contract("FIMP-2")
+@requires("native-document")
+def test_oracle_survives_conversion_to_a_native_document(subject, binding, native, nvfp4_oracle):
+    imported = binding.read(binding.write(nvfp4_oracle.document))
+    assert isinstance(imported, Reading), f"rejected the oracle: {imported.message}"
+    text = subject.serialize(documents.native(native.metadata, imported.plans))
+    assert not isinstance(text, Rejected), f"rejected its native form: {text.message}"
+    native.accepts(text.encode(), nvfp4_oracle.plans)
+
+
+@contract("FIMP-3")
+@pytest.mark.parametrize("field", [*facts.FLASHINFER_METADATA, "all of them"])
+def test_star_is_a_wildcard(flashinfer, field):
+    document = flashinfer.document()
+    for name in facts.FLASHINFER_METADATA:
+        if field in (name, "all of them"):
+            document["_metadata"][name] = "*"
+    flashinfer.accepts(document)
+
+
+@contract("FIMP-3")
+@pytest.mark.parametrize(
+    "value",
+    ["**", " *", "* ", "*x", "?", ".*", "NVIDIA*", "", None, ["*"], {"*": 1}],
+    ids=json.dumps,
+)
+def test_nothing_else_is_a_wildcard(flashinfer, rng, value):
+    document = flashinfer.document()
+    field = rng.choice(facts.FLASHINFER_METADATA)
+    document["_metadata"][field] = value
+    code = "foreign-environment" if isinstance(value, str) else "wrong-type"
+    flashinfer.rejects(document, code, f"_metadata.{field}")
+
+
+@contract("FIMP-4")
+@pytest.mark.parametrize("how", ["different", "missing", "number", "null", "list"])
+@pytest.mark.parametrize("field", facts.FLASHINFER_METADATA)
+def test_metadata_field(flashinfer, field, how):
+    document = flashinfer.document()
+    metadata = document["_metadata"]
+    metadata[field] = {"different": metadata[field] + "0", "number": 13, "null": None}.get(how, [])
+    code = {"different": "foreign-environment", "missing": "missing-field"}.get(how, "wrong-type")
+    if how == "missing":
+        del metadata[field]
+    flashinfer.rejects(document, code, f"_metadata.{field}")
+
+
+@contract("FIMP-4")
+@pytest.mark.parametrize("value", ["absent", None, {}, [], "x", 1], ids=json.dumps)
+def test_metadata_as_a_whole(flashinfer, value):
+    document = flashinfer.document()
+    document["_metadata"] = value
+    if value == "absent":
+        del document["_metadata"]
+    flashinfer.rejects(
+        document, "missing-field" if value in ("absent", {}) else "wrong-type", "_metadata"
+    )
+
+
+@contract("FIMP-5")
+@pytest.mark.parametrize(
+    "value", [["R", 1], None, "x", 7.5, [], {"a": [1, {"b": 2}]}], ids=json.dumps
+)
+def test_foreign_operations_are_ignored_and_counted(flashinfer, value):
+    document = flashinfer.document()
+    document |= dict.fromkeys(FOREIGN_KEYS, value)
+    flashinfer.accepts(document, ignored=len(FOREIGN_KEYS))
+
+
+@contract("FIMP-5")
+@pytest.mark.parametrize("name", ["_generation", "_records", "_", "_fp4_gemm", "__metadata__"])
+@pytest.mark.parametrize("value", ["17", {"a": 1}, [facts.RUNNER, 3], None], ids=json.dumps)
+def test_bookkeeping_members_are_never_plans(flashinfer, name, value):
+    flashinfer.accepts(flashinfer.document() | {name: value})
+
+
+@contract("FIMP-5")
+def test_newer_metadata_fields_are_ignored(flashinfer):
+    document = flashinfer.document()
+    document["_metadata"]["cutlass_dsl_version"] = "4.5.0"
+    flashinfer.accepts(document)
+
+
+@contract("FIMP-6")
+def test_good_key_is_good(flashinfer):
+    document = flashinfer.document() | {KEY: [RUNNER, 9]}
+    expected = dict(flashinfer.plans) | {(512, 5120, 6144): 9}
+    flashinfer.accepts(document, type(flashinfer.plans)(expected))
+
+
+@contract("FIMP-6")
+@pytest.mark.parametrize("name", BAD_KEYS)
+def test_key_that_breaks_the_grammar(flashinfer, name):
+    key = BAD_KEYS[name]
+    assert key != KEY
+    flashinfer.rejects(flashinfer.document() | {key: [RUNNER, 9]}, "bad-plan", key)
+
+
+@contract("FIMP-6")
+@over(IN_PROCESS)
+def test_keys_are_never_evaluated(flashinfer, tmp_path):
+    trace = tmp_path / "evaluated"
+    code = f"open({str(trace)!r}, 'w').close()"
+    for key in (KEY.replace("(512,", f"({code},"), f"('fp4_gemm', {code})", code + " # fp4_gemm"):
+        flashinfer.rejects(flashinfer.document() | {key: [RUNNER, 9]}, "bad-plan", key)
+    assert not trace.exists(), "the key was evaluated"
+
+
+@contract("FIMP-7")
+@pytest.mark.parametrize("name", BAD_VALUES)
+def test_malformed_value(flashinfer, name):
+    document = flashinfer.document()
+    value, code = BAD_VALUES[name]
+    document[first_key(document)] = value
+    flashinfer.rejects(document, code, first_key(document))
+
+
+@contract("FIMP-7")
+@pytest.mark.parametrize("literal", ["NaN", "Infinity", "7e0", "7.0", "1" + "0" * 400])
+def test_malformed_tactic_literal(flashinfer, literal):
+    document = flashinfer.document()
+    key = first_key(document)
+    document[key][1] = "@"
+    data = documents.native_bytes(document).replace(b'"@"', literal.encode())
+    code, member = ("syntax", "") if literal[0] in "NI" else ("wrong-type", key)
+    flashinfer.rejects(data, code, member)
+
+
+@contract("FIMP-8")
+@pytest.mark.parametrize("tactic", ["equal", "different"])
+@pytest.mark.parametrize(
+    "spelling", ["the same", "a JSON escape", "double quotes", "spaces", "no spaces"]
+)
+def test_two_spellings_of_one_plan(flashinfer, spelling, tactic):
+    document = flashinfer.document() | {KEY: [RUNNER, 9]}
+    other = {
+        "double quotes": KEY.replace("'", '"'),
+        "spaces": f"{KEY} ",
+        "no spaces": KEY.replace(" ", ""),
+    }
+    key = other.get(spelling, KEY)
+    written = json.dumps(key)
+    if spelling == "a JSON escape":
+        written = written.replace("fp4_gemm", "fp4\\u005fgemm")
+    value = json.dumps([RUNNER, 9 if tactic == "equal" else 10])
+    data = (
+        documents.native_bytes(document).rstrip().removesuffix(b"}")
+        + f", {written}: {value}}}".encode()
+    )
+    flashinfer.rejects(data, "bad-plan" if spelling in other else "duplicate-member", key)
+
+
+@contract("FIMP-9")
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@over(IN_PROCESS)
+def test_every_substitution_at_a_structural_byte(binding, nvfp4_oracle, chunk):
+    for offset in structural_offsets(nvfp4_oracle.document)[chunk::CHUNKS]:
+        for substitution in all_substitutions(nvfp4_oracle.document, offset):
+            binding.agrees(substitution.apply(nvfp4_oracle.document))
+
+
+@contract("FIMP-9")
+@pytest.mark.parametrize("chunk", range(2))
+def test_sampled_substitutions(binding, nvfp4_oracle, rng, chunk):
+    for substitution in sampled_substitutions(nvfp4_oracle.document, 2000, rng):
+        binding.agrees(substitution.apply(nvfp4_oracle.document))
+
+
+@contract("FIMP-10")
+def test_importing_never_changes_the_source(flashinfer, tmp_path):
+    for content in (flashinfer.document(), flashinfer.document() | {"fp4_gemm": 1}, b"", b"\0"):
+        path = flashinfer.write(content)
+        before = (
+            path.read_bytes(),
+            path.stat().st_ino,
+            path.stat().st_mtime_ns,
+            path.stat().st_ctime_ns,
+        )
+        listing = sorted(tmp_path.iterdir()), tmp_path.stat().st_mtime_ns
+        flashinfer.read(path)
+        after = (
+            path.read_bytes(),
+            path.stat().st_ino,
+            path.stat().st_mtime_ns,
+            path.stat().st_ctime_ns,
+        )
+        assert after == before
+        assert (sorted(tmp_path.iterdir()), tmp_path.stat().st_mtime_ns) == listing
+
+
+@contract("FIMP-11")
+def test_document_that_flashinfer_itself_wrote(subject):
+    pytest.skip(
+        "needs a document written here by FlashInfer itself; no such writer is wired in yet"
+    )

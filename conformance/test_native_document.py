@@ -1,0 +1,518 @@
+"""NDOC: the native document, read strictly and written deterministically."""
+
+import copy
+import json
+import os
+import socket
+
+import pytest
+
+from pytest_nvfp4.faults import memory
+from pytest_nvfp4.fuzz.byte_edits import truncations
+from pytest_nvfp4.implementations.interface import Reading, Rejected
+from pytest_nvfp4.implementations.transports import JSON_LINES
+from pytest_nvfp4.model import documents, facts
+from pytest_nvfp4.plans import PlanMap
+from pytest_nvfp4.suite import contract, over, requires
+from pytest_nvfp4.suite.fixtures import random_plans
+
+STRINGS = [name for name, kind in facts.NATIVE_METADATA.items() if kind == facts.STR]
+INTEGERS = [name for name, kind in facts.NATIVE_METADATA.items() if kind != facts.STR]
+PLAN_INTEGERS = [name for name, kind in facts.NATIVE_PLAN.items() if kind != facts.STR]
+MIDDLE = 3
+
+# How a number may be misspelled so that a lenient reader still takes it for the right one.
+SPELLINGS = {
+    "v.0": lambda v, bits: f"{v}.0",
+    "v.9": lambda v, bits: f"{v}.9",
+    "ve0": lambda v, bits: f"{v}e0",
+    "string": lambda v, bits: f'"{v}"',
+    "true": lambda v, bits: "true",
+    "wraps above": lambda v, bits: str(v + 2**bits),
+    "wraps below": lambda v, bits: str(v - 2**bits),
+    "wraps 64 bits": lambda v, bits: str(v + 2**64),
+    "10^400": lambda v, bits: "1" + "0" * 400,
+}
+
+OTHER_TYPES = [None, True, [], {}]
+"""Values of no mandatory field's type; strings and numbers are added where they are wrong too."""
+
+
+def spoil(owner, field, how):
+    """Take a mandatory field away, or make it null or something of another type."""
+    if how == "absent":
+        del owner[field]
+    elif how == "null":
+        owner[field] = None
+    else:
+        owner[field] = "1" if isinstance(owner[field], int) else 1
+
+
+def with_literal(document, owner, field, literal):
+    """The document's bytes with one value replaced by a JSON literal as it is spelled."""
+    owner[field] = "@literal@"
+    return documents.native_bytes(document).replace(b'"@literal@"', literal.encode())
+
+
+def text_of(document) -> str:
+    return documents.native_bytes(document).decode()
+
+
+# --- Writing and reading back
+
+
+@contract("NDOC-1")
+@pytest.mark.parametrize("count", [0, 1, 2, 64, 500])
+def test_write_then_read_is_the_identity(subject, native, rng, count):
+    plans = random_plans(rng, count)
+    text = subject.serialize(native.document(plans))
+    assert not isinstance(text, Rejected), f"a good document was rejected: {text.message}"
+    native.accepts(text.encode(), plans)
+
+
+@contract("NDOC-1")
+@pytest.mark.parametrize(
+    "name", ["Ω µ", "\U0001f600", 'a"b\\c', "tab\there", "", "nul\0"], ids=ascii
+)
+def test_any_device_name_survives(subject, native, name):
+    native.metadata["gpu"] = f"x{name}"
+    text = subject.serialize(native.document())
+    assert not isinstance(text, Rejected), f"a good document was rejected: {text.message}"
+    native.accepts(text.encode())
+
+
+@contract("NDOC-2")
+def test_bytes_do_not_depend_on_insertion_order(subject, native, rng):
+    document = native.document()
+    expected = subject.serialize(document)
+    for _ in range(5):
+        shuffled = {
+            "plans": [dict(rng.sample(sorted(p.items()), len(p))) for p in document["plans"]],
+            "_metadata": dict(rng.sample(sorted(document["_metadata"].items()), 18)),
+        }
+        rng.shuffle(shuffled["plans"])
+        assert subject.serialize(shuffled) == expected
+
+
+@contract("NDOC-2")
+def test_bytes_do_not_depend_on_the_process(subject, launch, native):
+    expected = subject.serialize(native.document())
+    for seed in ("0", "1", "77"):
+        other = launch(variables={"PYTHONHASHSEED": seed})
+        assert other.serialize(native.document()) == expected
+
+
+@contract("NDOC-2")
+def test_text_is_sorted_and_ends_with_one_line_feed(subject, native):
+    text = subject.serialize(native.document())
+    assert text.endswith("}\n")
+    assert not text.endswith("\n\n")
+    orders = []
+    read = json.loads(
+        text, object_pairs_hook=lambda pairs: orders.append([k for k, _ in pairs]) or dict(pairs)
+    )
+    assert all(order == sorted(order) for order in orders), "members are not sorted"
+    rows = [(plan["m_bucket"], plan["n"], plan["k"]) for plan in read["plans"]]
+    assert rows == sorted(rows), "plans are not sorted"
+    assert text.startswith('{\n  "_metadata": {\n    "architecture"'), "the indent is two spaces"
+
+
+# --- Members
+
+
+@contract("NDOC-3")
+@pytest.mark.parametrize("value", [None, 1, "x", [[]], {"deep": {"er": [1.5e300]}}], ids=json.dumps)
+@pytest.mark.parametrize("where", ["root", "metadata", "plan"])
+def test_unknown_members_are_ignored(native, where, value):
+    document = native.document()
+    owners = {
+        "root": document,
+        "metadata": document["_metadata"],
+        "plan": document["plans"][MIDDLE],
+    }
+    owners[where]["zz_new"] = value
+    native.accepts(document)
+
+
+@contract("NDOC-4")
+@pytest.mark.parametrize("how", ["absent", "null", "wrong type"])
+@pytest.mark.parametrize("field", facts.NATIVE_METADATA)
+def test_mandatory_metadata(native, field, how):
+    document = native.document()
+    spoil(document["_metadata"], field, how)
+    code = "missing-field" if how == "absent" else "wrong-type"
+    native.rejects(document, code, f"_metadata.{field}")
+
+
+@contract("NDOC-4")
+@pytest.mark.parametrize("member", ["_metadata", "plans"])
+@pytest.mark.parametrize("value", ["absent", None, 1, "x", True], ids=json.dumps)
+def test_mandatory_root_members(native, member, value):
+    document = native.document()
+    document[member] = value
+    if value == "absent":
+        del document[member]
+    native.rejects(document, "missing-field" if value == "absent" else "wrong-type", member)
+
+
+@contract("NDOC-5")
+@pytest.mark.parametrize("field", facts.NATIVE_METADATA)
+def test_any_other_environment_is_foreign(native, field):
+    other = dict(native.metadata)
+    other[field] = other[field] + (1 if isinstance(other[field], int) else " 2")
+    document = documents.native(other, native.plans)
+    native.rejects(document, "foreign-environment", f"_metadata.{field}")
+
+
+@contract("NDOC-6")
+@pytest.mark.parametrize("value", ["", "unknown", "None"])
+@pytest.mark.parametrize("field", [f for f in STRINGS if f != "format"])
+def test_indeterminate_value_rejects_though_both_sides_agree(native, field, value):
+    agreed = dict(native.metadata) | {field: value}
+    document = documents.native(agreed, native.plans)
+    native.rejects(document, "indeterminate-environment", f"_metadata.{field}", expected=agreed)
+
+
+@contract("NDOC-6")
+@pytest.mark.parametrize("value", ["not-applicable", "none", "Unknown device 7"])
+def test_definite_value_is_accepted(native, value):
+    agreed = dict(native.metadata) | {"cuda_driver": value}
+    native.accepts(documents.native(agreed, native.plans), expected=agreed)
+
+
+@contract("NDOC-7")
+@pytest.mark.parametrize("how", ["absent", "null", "wrong type"])
+@pytest.mark.parametrize("field", facts.NATIVE_PLAN)
+def test_mandatory_plan_fields(native, field, how):
+    document = native.document()
+    spoil(document["plans"][MIDDLE], field, how)
+    code = "missing-field" if how == "absent" else "wrong-type"
+    native.rejects(document, code, f"plans[{MIDDLE}].{field}")
+
+
+@contract("NDOC-7")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("m_bucket", m) for m in (0, -1, 3, 255, 257, 300, 2049, 2304, 4097, 5120)),
+        *(("n", n) for n in (0, -1, -5120)),
+        *(("k", k) for k in (0, -16, 1, 8, 17, 6152)),
+    ],
+)
+def test_impossible_plan(native, field, value):
+    document = native.document()
+    document["plans"][MIDDLE][field] = value
+    native.rejects(document, "bad-plan", f"plans[{MIDDLE}].{field}")
+
+
+@contract("NDOC-7")
+@pytest.mark.parametrize("value", [None, 1, "x", [], True], ids=json.dumps)
+def test_plan_that_is_no_object(native, value):
+    document = native.document()
+    document["plans"][MIDDLE] = value
+    native.rejects(document, "wrong-type", f"plans[{MIDDLE}]")
+
+
+@contract("NDOC-8")
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("field", INTEGERS)
+def test_metadata_integer_is_a_json_integer_in_range(native, field, spelling):
+    bits = 8 if facts.NATIVE_METADATA[field] == facts.UINT8 else 32
+    document = native.document()
+    literal = SPELLINGS[spelling](document["_metadata"][field], bits)
+    data = with_literal(document, document["_metadata"], field, literal)
+    native.rejects(data, "wrong-type", f"_metadata.{field}")
+
+
+@contract("NDOC-8")
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("field", PLAN_INTEGERS)
+def test_plan_integer_is_a_json_integer_in_range(native, field, spelling):
+    bits = 8 if facts.NATIVE_PLAN[field] == facts.UINT8 else 32
+    document = native.document()
+    plan = document["plans"][MIDDLE]
+    data = with_literal(document, plan, field, SPELLINGS[spelling](plan[field], bits))
+    native.rejects(data, "wrong-type", f"plans[{MIDDLE}].{field}")
+
+
+@contract("NDOC-9")
+@pytest.mark.parametrize("tactic", ["equal", "different"])
+@pytest.mark.parametrize("at", [0, MIDDLE + 1, 6], ids=["first", "middle", "last"])
+def test_plan_key_twice(native, at, tactic):
+    document = native.document()
+    twin = copy.deepcopy(document["plans"][MIDDLE])
+    if tactic == "different":
+        twin["tactic_id"] = (twin["tactic_id"] + 1) % 32
+    document["plans"].insert(at, twin)
+    later = max(at, MIDDLE + (at <= MIDDLE))
+    native.rejects(document, "duplicate-plan", f"plans[{later}]")
+
+
+@contract("NDOC-9")
+@pytest.mark.parametrize(
+    ("before", "repeated", "path"),
+    [
+        ('"_metadata": {', '"_metadata": {}, ', "_metadata"),
+        ('"plans": [', '"plans": [], ', "plans"),
+        ('"gpu"', '"gpu": "another", ', "_metadata.gpu"),
+        ('"gpu"', '"g\\u0070u": "spelled with an escape", ', "_metadata.gpu"),
+        ('"warmups"', '"warmups": 3, ', "_metadata.warmups"),
+        ('"tactic_id"', '"tactic_id": 31, ', "plans[0].tactic_id"),
+        ('"_metadata": {', '"new": 1, "new": 1, ', "new"),
+        ('"_metadata": {', '"new": [{"a": 1, "a": 2}], ', "new[0].a"),
+    ],
+)
+def test_member_name_repeated(native, before, repeated, path):
+    text = text_of(native.document())
+    native.rejects(text.replace(before, repeated + before, 1).encode(), "duplicate-member", path)
+
+
+@contract("NDOC-10")
+@pytest.mark.parametrize("runner", ["", "cutlassfp4gemmrunner", "TrtllmFp4GemmRunner", "*"])
+def test_unknown_runner(native, runner):
+    document = native.document()
+    document["plans"][MIDDLE]["runner"] = runner
+    native.rejects(document, "unknown-runner", f"plans[{MIDDLE}].runner")
+
+
+@contract("NDOC-10")
+@pytest.mark.parametrize("tactic", [32, -1, 1000])
+def test_unknown_tactic(native, tactic):
+    document = native.document()
+    document["plans"][MIDDLE]["tactic_id"] = tactic
+    native.rejects(document, "unknown-tactic", f"plans[{MIDDLE}].tactic_id")
+
+
+@contract("NDOC-11")
+@pytest.mark.parametrize("field", facts.PLAN_FROM_METADATA)
+def test_plan_that_disagrees_with_the_metadata(native, field):
+    document = native.document()
+    plan = document["plans"][MIDDLE]
+    plan[field] = plan[field] + (1 if isinstance(plan[field], int) else "x")
+    native.rejects(document, "bad-plan", f"plans[{MIDDLE}].{field}")
+
+
+# --- Anything but one strict UTF-8 JSON document
+
+
+@contract("NDOC-12")
+def test_every_truncation(native, plans):
+    document = native.document(PlanMap(list(plans.items())[:2]))
+    for prefix in truncations(documents.native_bytes(document).rstrip()):
+        native.agrees(prefix)
+
+
+NOT_ONE_DOCUMENT = {
+    "nothing": lambda text: b"",
+    "white space": lambda text: b" \n\t ",
+    "trailing brace": lambda text: (text + "}").encode(),
+    "trailing text": lambda text: (text + "x").encode(),
+    "two documents": lambda text: (text + text).encode(),
+    "NUL fill": lambda text: b"\0" * len(text),
+    "NUL at the end": lambda text: text.encode() + b"\0",
+    "second half NUL": lambda text: text.encode()[: len(text) // 2].ljust(len(text), b"\0"),
+    "line comment": lambda text: ("// plans\n" + text).encode(),
+    "block comment": lambda text: text.replace("{", "{ /* plans */", 1).encode(),
+    "hash comment": lambda text: (text + "# end\n").encode(),
+    "single quotes": lambda text: text.replace('"', "'").encode(),
+    "bare names": lambda text: text.replace('"plans"', "plans", 1).encode(),
+    "trailing comma in the array": lambda text: text.replace("}\n  ]", "},\n  ]").encode(),
+    "trailing comma in the object": lambda text: text.replace("]\n}", "],\n}").encode(),
+    "missing comma": lambda text: text.replace("},", "}", 1).encode(),
+    "missing colon": lambda text: text.replace('"plans":', '"plans"', 1).encode(),
+    "control character": lambda text: text.replace('"gpu": "', '"gpu": "\n', 1).encode(),
+    "bad escape": lambda text: text.replace('"_metadata"', '"\\x5fmetadata"', 1).encode(),
+    "form feed": lambda text: ("\f" + text).encode(),
+    "no-break space": lambda text: ("\N{NO-BREAK SPACE}" + text).encode(),
+}
+NUMBERS = (
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "nan",
+    "01",
+    "+1",
+    ".5",
+    "1.",
+    "0x1",
+    "1_0",
+    "--1",
+    "1e",
+    "\uff11",
+)
+ENCODINGS = {
+    "byte order mark": lambda text: text.encode("utf-8-sig"),
+    "UTF-16": lambda text: text.encode("utf-16"),
+    "UTF-16 without a mark": lambda text: text.encode("utf-16-be"),
+    "UTF-32": lambda text: text.encode("utf-32"),
+    "Latin-1": lambda text: text.replace("@", "\u00b5").encode("latin-1"),
+    "overlong": lambda text: text.encode().replace(b"@", b"\xc0\xaf"),
+    "surrogate bytes": lambda text: text.encode().replace(b"@", b"\xed\xa0\x80"),
+    "cut sequence": lambda text: text.encode().replace(b"@", b"\xe2\x82"),
+}
+
+
+@contract("NDOC-12")
+@pytest.mark.parametrize("damage", NOT_ONE_DOCUMENT)
+def test_not_one_json_document(native, damage):
+    native.rejects(NOT_ONE_DOCUMENT[damage](text_of(native.document())), "syntax")
+
+
+@contract("NDOC-12")
+@pytest.mark.parametrize("literal", NUMBERS, ids=ascii)
+@pytest.mark.parametrize("where", ["a plan", "an unknown member"])
+def test_not_a_json_number(native, literal, where):
+    document = native.document()
+    owner, field = (document["plans"][0], "n") if where == "a plan" else (document, "zz_new")
+    native.rejects(with_literal(document, owner, field, literal), "syntax")
+
+
+@contract("NDOC-12")
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_not_utf8(native, encoding):
+    document = native.document()
+    document["zz_new"] = "@"
+    data = ENCODINGS[encoding](text_of(document))
+    native.rejects(data, "syntax" if encoding.endswith("without a mark") else "encoding")
+
+
+@contract("NDOC-12")
+@pytest.mark.parametrize(
+    "literal", ["[" * 100_000 + "]" * 100_000, "1" * 5_000, "-1." + "0" * 5_000]
+)
+@pytest.mark.parametrize("where", ["a plan", "an unknown member"])
+def test_absurd_value(native, literal, where):
+    document = native.document()
+    owner, field = (document["plans"][0], "n") if where == "a plan" else (document, "zz_new")
+    native.rejects(with_literal(document, owner, field, literal), "syntax")
+
+
+@contract("NDOC-12")
+@pytest.mark.parametrize("opening", ["[", '{"a":', "[[", '[{"a":'])
+def test_endless_opening(native, opening):
+    native.rejects((opening * 100_000).encode(), "syntax")
+
+
+@contract("NDOC-12")
+@pytest.mark.parametrize("root", ["[]", "null", "1", '"x"', "true", "[{}]"])
+def test_root_that_is_no_object(native, root):
+    native.rejects(root.encode(), "shape")
+
+
+# --- The file itself
+
+
+def place_directory(path):
+    path.mkdir()
+
+
+def place_socket(path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(path))
+
+
+NOT_REGULAR = {
+    "directory": place_directory,
+    "FIFO": os.mkfifo,
+    "socket": place_socket,
+    "endless device": lambda path: path.symlink_to("/dev/zero"),
+    "terminal-like device": lambda path: path.symlink_to("/dev/null"),
+}
+NO_FILE = {
+    "missing": lambda path: None,
+    "dangling link": lambda path: path.symlink_to("nowhere"),
+    "link loop": lambda path: path.symlink_to(path.name),
+}
+
+
+@contract("NDOC-13")
+@over(JSON_LINES)
+@pytest.mark.parametrize("kind", [*NOT_REGULAR, *NO_FILE])
+def test_path_that_is_no_regular_file(subject, launch, native, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "plans.json"
+    (NOT_REGULAR | NO_FILE)[kind](path)
+    answer = launch(timeout=20).read_native(str(path), native.metadata)
+    assert isinstance(answer, Rejected), f"accepted a {kind}"
+    assert answer.code == ("not-regular" if kind in NOT_REGULAR else "unreadable")
+    assert answer.member == ""
+
+
+@contract("NDOC-13")
+def test_link_to_a_regular_file_is_read(native, tmp_path):
+    target = native.write(native.document())
+    link = tmp_path / "link.json"
+    link.symlink_to(target.name)
+    assert native.read(link) == Reading(native.plans, 0)
+
+
+@contract("NDOC-14")
+@over(JSON_LINES)
+@pytest.mark.parametrize("kind", ["200 MB of white space", "a million plans"])
+def test_hostile_size_ends_in_bounded_memory(subject, launch, native, tmp_path, kind):
+    path = tmp_path / "large.json"
+    if kind == "a million plans":
+        documents.write_many_plans(path, native.metadata, 1_000_000)
+    else:
+        with path.open("wb") as file:
+            file.write(documents.native_bytes(native.document()))
+            for _ in range(200):
+                file.write(b" " * 1_000_000)
+    large = launch()
+    answer = large.read_native(str(path), native.metadata)
+    if isinstance(answer, Rejected):
+        assert answer.code == "too-large"
+    else:
+        assert len(answer.plans) == (1_000_000 if kind == "a million plans" else len(native.plans))
+    assert memory.peak_bytes(large.transport.pid) < 4 * path.stat().st_size + 2**30
+    path.unlink()
+
+
+@contract("NDOC-15")
+@pytest.mark.parametrize("at", [0, MIDDLE, 5], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("value", [None, [], 1, {}], ids=json.dumps)
+def test_one_bad_plan_installs_nothing(native, at, value):
+    document = native.document()
+    document["plans"][at] = value
+    code, member = ("missing-field", ".k") if value == {} else ("wrong-type", "")
+    native.rejects(document, code, f"plans[{at}]{member}")
+    native.accepts(native.document())
+
+
+@contract("NDOC-15")
+@requires("session")
+def test_rejected_document_leaves_the_ready_map_alone(subject, native, rng):
+    session = subject.open({})
+    first = random_plans(rng, 10)
+    bad = native.document(random_plans(rng, 10))
+    bad["plans"][5]["tactic_id"] = 32
+    assert isinstance(native.read(native.write(native.document(first)), session=session), Reading)
+    loaded = subject.stats(session)
+    for rejected in (1, 2):
+        assert isinstance(native.read(native.write(bad), session=session), Rejected)
+        assert subject.plans(session) == first
+        assert subject.stats(session).rejected == loaded.rejected + rejected
+        assert subject.stats(session).loaded == loaded.loaded
+    subject.close(session)
+
+
+@contract("NDOC-16")
+@pytest.mark.parametrize("field", STRINGS)
+def test_star_is_no_wildcard(native, field):
+    other = dict(native.metadata) | {field: "*"}
+    document = documents.native(other, native.plans)
+    native.rejects(document, "foreign-environment", f"_metadata.{field}")
+
+
+@contract("NDOC-17")
+@pytest.mark.parametrize("content", ["good", "bad", "empty", "no JSON"])
+def test_reading_changes_neither_file_nor_folder(native, tmp_path, content):
+    path = native.write(native.document())
+    if content != "good":
+        path.write_bytes({"bad": b"{}", "empty": b"", "no JSON": b"\0\0"}[content])
+    before = path.read_bytes(), path.stat()[:4], path.stat().st_mtime_ns, path.stat().st_ctime_ns
+    listing = sorted(os.listdir(tmp_path)), tmp_path.stat().st_mtime_ns
+    native.read(path)
+    after = path.read_bytes(), path.stat()[:4], path.stat().st_mtime_ns, path.stat().st_ctime_ns
+    assert after == before
+    assert (sorted(os.listdir(tmp_path)), tmp_path.stat().st_mtime_ns) == listing

@@ -1,0 +1,296 @@
+"""PATH: options and the location of the default file."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_nvfp4.faults import denial
+from pytest_nvfp4.implementations.interface import Options, Reading, Rejected
+from pytest_nvfp4.implementations.transports import JSON_LINES
+from pytest_nvfp4.model import documents, facts
+from pytest_nvfp4.suite import contract, over, requires
+
+PERSISTENT = "VT_FP4_PERSISTENT_CACHE"
+NATIVE_PATH = "VT_FP4_AUTOTUNE_CACHE_PATH"
+IMPORT_PATH = "VT_FP4_FLASHINFER_CACHE_PATH"
+FROZEN = "VT_FP4_AUTOTUNE_CACHE_READONLY"
+DELAY = "VT_FP4_AUTOTUNE_DELAY_US"
+PLAN_CACHE = "VT_FP4_PLAN_CACHE"
+DIRECT_SF = "VT_FP4_DIRECT_SF"
+
+DEVICE_NAMES = (
+    *("NVIDIA GB10", "NVIDIA_GB10", "NVIDIA-GB10", "NVIDIA/GB10", "nvidia gb10", "NVIDIA GB10 "),
+    *(
+        ".",
+        "..",
+        "/",
+        "a/../../b",
+        "x\0y",
+        "x" * 300,
+        "x" * 301,
+        "\N{GREEK SMALL LETTER MU}P",
+        "%20",
+        " ",
+    ),
+)
+
+
+def resolved(subject, environment, metadata=None) -> Options:
+    options = subject.resolve(environment, metadata)
+    assert not isinstance(options, Rejected), f"configuration was rejected: {options.message}"
+    return options
+
+
+def default_file(subject, environment, metadata=None) -> Path:
+    path = resolved(subject, environment, metadata).native_path
+    assert path is not None, "there is no default file, although the cache root is usable"
+    return Path(path)
+
+
+@contract("PATH-1")
+@pytest.mark.parametrize("root", ["XDG_CACHE_HOME", "HOME"])
+def test_default_file_lies_under_the_cache_root(subject, tmp_path, description, root):
+    environment = {"HOME": str(tmp_path / "home")}
+    cache = tmp_path / "home" / ".cache"
+    if root == "XDG_CACHE_HOME":
+        environment[root] = str(cache := tmp_path / "cache")
+    parts = default_file(subject, environment).relative_to(cache).parts
+    assert len(parts) >= 5, "below the root: product, nvfp4_autotune, format, environment, file"
+    assert parts[1:3] == ("nvfp4_autotune", facts.NATIVE_FORMAT)
+    assert parts[-1] == "autotune_configs.json"
+
+
+@contract("PATH-1")
+def test_default_file_is_the_same_in_every_process(subject, launch, tmp_path):
+    environment = {"HOME": str(tmp_path)}
+    here = default_file(subject, environment)
+    for seed in ("0", "1", "4294967295"):
+        assert default_file(launch(variables={"PYTHONHASHSEED": seed}), environment) == here
+
+
+@contract("PATH-2")
+@requires("native-document")
+@pytest.mark.parametrize("field", [f for f in facts.NATIVE_METADATA if f != "delay_microseconds"])
+def test_metadata_field_changes_the_directory(subject, tmp_path, description, field):
+    metadata = dict(description.native_metadata)
+    environment = {"HOME": str(tmp_path)}
+    before = default_file(subject, environment, metadata)
+    metadata[field] = metadata[field] + (1 if isinstance(metadata[field], int) else "x")
+    assert default_file(subject, environment, metadata).parent != before.parent
+
+
+@contract("PATH-2")
+@pytest.mark.parametrize("delay", ["0", "1000", "4999", "1000000"])
+def test_resolved_delay_changes_the_directory(subject, tmp_path, delay):
+    environment = {"HOME": str(tmp_path)}
+    default = default_file(subject, environment)
+    assert default_file(subject, environment | {DELAY: delay}).parent != default.parent
+    assert default_file(subject, environment | {DELAY: "5000"}) == default, "5000 is the default"
+
+
+@contract("PATH-2")
+@pytest.mark.parametrize(
+    "other",
+    [{"LOG_LEVEL": "debug"}, {"LANG": "de_DE"}, {"PWD": "/"}, {FROZEN: "1"}, {DIRECT_SF: "0"}],
+    ids=lambda other: next(iter(other)),
+)
+def test_other_variables_do_not_change_the_file(subject, tmp_path, other):
+    environment = {"HOME": str(tmp_path)}
+    assert default_file(subject, environment | other) == default_file(subject, environment)
+
+
+@contract("PATH-2")
+def test_working_directory_does_not_change_the_file(subject, launch, tmp_path):
+    environment = {"HOME": str(tmp_path)}
+    elsewhere = launch(folder=str(tmp_path))
+    assert default_file(elsewhere, environment) == default_file(subject, environment)
+
+
+@contract("PATH-3")
+@requires("native-document")
+def test_environments_never_share_a_directory(subject, tmp_path, description):
+    folders = {}
+    for name in DEVICE_NAMES:
+        metadata = dict(description.native_metadata) | {"gpu": name}
+        path = default_file(subject, {"HOME": str(tmp_path)}, metadata)
+        folders.setdefault(path.parent, []).append(name)
+    assert [names for names in folders.values() if len(names) > 1] == []
+
+
+@contract("PATH-3")
+@requires("native-document")
+@pytest.mark.parametrize("name", DEVICE_NAMES, ids=ascii)
+def test_every_component_is_a_file_name(subject, tmp_path, description, name):
+    metadata = dict(description.native_metadata) | {"gpu": name}
+    options = resolved(subject, {"HOME": str(tmp_path)}, metadata)
+    below = str(options.native_path).removeprefix(f"{tmp_path}/")
+    for component in below.split("/"):
+        assert component not in ("", ".", ".."), f"component {component!r} of {below!r}"
+        assert len(os.fsencode(component)) <= 255
+        assert "\0" not in component
+
+
+@contract("PATH-4")
+@pytest.mark.parametrize("override", ["/opt/plans/a b.json", "plans.json", "/x/./y//z", "~/p.json"])
+def test_native_path_is_used_verbatim(subject, tmp_path, override):
+    environment = {"HOME": str(tmp_path), NATIVE_PATH: override}
+    assert resolved(subject, environment).native_path == override
+
+
+@contract("PATH-5")
+def test_resolving_leaves_the_import_path_alone(subject, tmp_path):
+    missing = tmp_path / "import" / "autotune_configs.json"
+    options = resolved(subject, {"HOME": str(tmp_path), IMPORT_PATH: str(missing)})
+    assert options.import_path == str(missing)
+    assert list(tmp_path.iterdir()) == []
+
+
+@contract("PATH-5")
+@requires("flashinfer-import")
+@requires("publication")
+@requires("native-document")
+def test_importing_and_saving_leave_the_import_alone(subject, flashinfer, native, tmp_path):
+    folder = tmp_path / "import"
+    folder.mkdir()
+    path = folder / "autotune_configs.json"
+    path.write_bytes(documents.native_bytes(flashinfer.document()))
+    before = path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_ctime_ns, os.listdir(folder)
+    assert isinstance(flashinfer.read(path), Reading)
+    assert subject.write_native(str(tmp_path / "native.json"), native.document()) == len(
+        native.plans
+    )
+    after = path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_ctime_ns, os.listdir(folder)
+    assert after == before
+
+
+@contract("PATH-6")
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"HOME": ""}, {"HOME": "relative"}, {"XDG_CACHE_HOME": "relative"}],
+    ids=["nothing set", "HOME empty", "HOME relative", "XDG relative"],
+)
+def test_without_a_cache_root_there_is_one_warning(subject, environment):
+    options = resolved(subject, environment)
+    assert options.native_path is None
+    assert len(options.warnings) == 1
+    assert options.warnings[0].strip()
+
+
+@contract("PATH-6")
+def test_with_a_cache_root_there_is_no_warning(subject, tmp_path):
+    assert resolved(subject, {"HOME": str(tmp_path)}).warnings == ()
+
+
+@contract("PATH-6")
+def test_frozen_without_a_cache_root_is_a_configuration_error(subject):
+    answer = subject.resolve({FROZEN: "1"})
+    assert isinstance(answer, Rejected), "a frozen map that lies nowhere was accepted"
+    assert answer.code == "configuration"
+
+
+@contract("PATH-7")
+@pytest.mark.parametrize(
+    "variable",
+    [PERSISTENT, NATIVE_PATH, IMPORT_PATH, FROZEN, DELAY, PLAN_CACHE, "XDG_CACHE_HOME"],
+)
+def test_empty_variable_counts_as_unset(subject, tmp_path, variable):
+    environment = {"HOME": str(tmp_path)}
+    assert resolved(subject, environment | {variable: ""}) == resolved(subject, environment)
+
+
+@contract("PATH-7")
+@pytest.mark.parametrize("root", ["cache", "./cache", "../cache", "~/cache"])
+def test_relative_xdg_root_is_ignored(subject, tmp_path, root):
+    environment = {"HOME": str(tmp_path)}
+    options = resolved(subject, environment | {"XDG_CACHE_HOME": root})
+    assert options.native_path == resolved(subject, environment).native_path
+
+
+@contract("PATH-8")
+def test_resolving_creates_nothing(subject, tmp_path):
+    home = tmp_path / "home"
+    for extra in ({}, {"XDG_CACHE_HOME": str(tmp_path / "x")}, {FROZEN: "1"}):
+        resolved(subject, {"HOME": str(home)} | extra)
+    resolved(subject, {"HOME": str(home), NATIVE_PATH: str(tmp_path / "a" / "b.json")})
+    assert list(tmp_path.iterdir()) == []
+
+
+@contract("PATH-9")
+@pytest.mark.parametrize("off", ["0", "false", "off"])
+def test_persistence_off_uses_no_file_and_asks_for_nothing(subject, tmp_path, off):
+    invalid = {DELAY: "soon", FROZEN: "perhaps", NATIVE_PATH: str(tmp_path / "n"), IMPORT_PATH: "i"}
+    options = resolved(subject, {PERSISTENT: off} | invalid)
+    assert not options.enabled
+    assert (options.native_path, options.import_path) == (None, None)
+    assert options.warnings == ()
+
+
+@contract("PATH-9")
+@pytest.mark.parametrize("on", ["1", "true", "on"])
+def test_persistence_on_is_the_default(subject, tmp_path, on):
+    environment = {"HOME": str(tmp_path)}
+    assert resolved(subject, environment | {PERSISTENT: on}) == resolved(subject, environment)
+    assert resolved(subject, environment).enabled
+
+
+@contract("PATH-10")
+@pytest.mark.parametrize(
+    "value", ["2", "-1", "+1", " 1", "1 ", "yes", "tru", "1.0", "\uff11", "null"]
+)
+@pytest.mark.parametrize("variable", [PERSISTENT, FROZEN, PLAN_CACHE])
+def test_invalid_boolean_names_its_variable(subject, tmp_path, variable, value):
+    _is_refused(subject.resolve({"HOME": str(tmp_path), variable: value}), variable)
+
+
+@contract("PATH-10")
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("+1", "-1", " 5", "5 ", "1_000", "1e3", "5.0", "0x10", "soon", "\u0665", "\uff15", "5\n"),
+        *("1000001", "4294967296", "18446744073709551616", "9" * 400),
+    ],
+    ids=lambda value: ascii(value)[1:20],
+)
+def test_invalid_delay_names_its_variable(subject, tmp_path, value):
+    _is_refused(subject.resolve({"HOME": str(tmp_path), DELAY: value}), DELAY)
+
+
+@contract("PATH-10")
+@pytest.mark.parametrize("value", ["0", "1", "5000", "1000000"])
+def test_valid_delay_is_taken(subject, tmp_path, value):
+    options = resolved(subject, {"HOME": str(tmp_path), DELAY: value})
+    assert options.delay_microseconds == int(value)
+
+
+def _is_refused(answer, variable):
+    assert isinstance(answer, Rejected), f"accepted, as {answer}"
+    assert (answer.code, answer.member) == ("configuration", variable)
+    assert variable in answer.message, "the sentence does not name the variable"
+
+
+@contract("PATH-11")
+@over(JSON_LINES)
+@requires("native-document")
+def test_good_file_in_an_unwritable_directory_loads(subject, launch, native, tmp_path):
+    with denial.unwritable(tmp_path / "sealed") as sealed:
+        sealed.fill("autotune_configs.json", documents.native_bytes(native.document()))
+        path = sealed.folder / "autotune_configs.json"
+        denied = launch(prefix=sealed.prefix)
+        answer = denied.read_native(str(path), native.metadata)
+        assert isinstance(answer, Reading), f"the good file was rejected: {answer}"
+        assert answer.plans == native.plans
+
+
+@contract("PATH-11")
+@over(JSON_LINES)
+@requires("native-document")
+@requires("publication")
+def test_save_into_an_unwritable_directory_is_reported(subject, launch, native, tmp_path):
+    with denial.unwritable(tmp_path / "sealed") as sealed:
+        denied = launch(prefix=sealed.prefix)
+        path = sealed.folder / "autotune_configs.json"
+        answer = denied.write_native(str(path), native.document())
+        assert isinstance(answer, Rejected), "a save that cannot have happened was reported as done"
+        assert answer.code == "publication"
+        assert os.listdir(sealed.folder) == []

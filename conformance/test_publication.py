@@ -1,0 +1,221 @@
+"""PUBL: publishing a native document so that a reader sees the old one or the new one."""
+
+import os
+import socket
+import stat
+import threading
+
+import pytest
+
+from pytest_nvfp4.faults import namespaces
+from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.transports import JSON_LINES
+from pytest_nvfp4.model import documents, judge_native
+from pytest_nvfp4.plans import PlanMap
+from pytest_nvfp4.suite import contract, over
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The destination's directory, with nothing else in it."""
+    path = tmp_path / "published"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def old(native):
+    return native.document()
+
+
+@pytest.fixture
+def new(native):
+    """The same keys with other tactics, so that merging gives exactly this document."""
+    return native.document(PlanMap([(key, (t + 1) % 32) for key, t in native.plans.items()]))
+
+
+def published(path, document) -> None:
+    """The file holds exactly the plans of this document, in a valid form."""
+    judgement = judge_native(path.read_bytes(), document["_metadata"])
+    assert judgement.accepted, f"the published file is bad: {judgement.findings[0]}"
+    assert judgement.plans == documents.native_plans(document)
+
+
+def save(subject, path, document) -> None:
+    answer = subject.write_native(str(path), document)
+    assert not isinstance(answer, Rejected), f"the save was rejected: {answer.message}"
+    assert answer == len(document["plans"])
+    published(path, document)
+
+
+@contract("PUBL-1")
+@pytest.mark.parametrize("existing", [False, True], ids=["new file", "existing file"])
+def test_temporary_beside_the_destination_is_renamed_over_it(watch, folder, old, new, existing):
+    path = folder / "autotune_configs.json"
+    if existing:
+        path.write_bytes(documents.native_bytes(old))
+    seen = watch(path, new)
+    assert seen.temporary is not None, "nothing was renamed over the destination"
+    assert os.path.dirname(seen.temporary) == str(folder), "the temporary lies elsewhere"
+    assert not seen.written_in_place, "the destination itself was opened for writing"
+    published(path, new)
+
+
+@contract("PUBL-2")
+def test_open_reader_keeps_the_old_document(subject, folder, old, new):
+    path = folder / "autotune_configs.json"
+    save(subject, path, old)
+    with path.open("rb") as reader:
+        before = reader.read(10)
+        save(subject, path, new)
+        rest = reader.read()
+    judgement = judge_native(before + rest, old["_metadata"])
+    assert judgement.plans == documents.native_plans(old), "an open reader saw a mixture"
+
+
+@contract("PUBL-2")
+def test_concurrent_reader_sees_the_old_or_the_new_document(subject, folder, old, new):
+    path = folder / "autotune_configs.json"
+    save(subject, path, old)
+    allowed = [documents.native_plans(old), documents.native_plans(new)]
+    done = threading.Event()
+    seen = []
+
+    def read():
+        while not done.is_set():
+            judgement = judge_native(path.read_bytes(), old["_metadata"])
+            seen.append(judgement.accepted and judgement.plans in allowed)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(25):
+            subject.write_native(str(path), new)
+            subject.write_native(str(path), old)
+    finally:
+        done.set()
+        reader.join()
+    assert seen
+    assert all(seen), f"{seen.count(False)} of {len(seen)} reads saw no complete document"
+
+
+@contract("PUBL-3")
+@pytest.mark.parametrize("existing", [False, True], ids=["new file", "existing file"])
+def test_no_temporary_after_success(subject, folder, old, new, existing):
+    path = folder / "autotune_configs.json"
+    if existing:
+        save(subject, path, old)
+    save(subject, path, new)
+    assert os.listdir(folder) == [path.name]
+
+
+@contract("PUBL-3")
+@pytest.mark.parametrize("failing", ["rename", "fsync"])
+def test_no_temporary_after_failure(watch, folder, old, new, failing):
+    path = folder / "autotune_configs.json"
+    path.write_bytes(documents.native_bytes(old))
+    answer = watch.failing(path, new, failing)
+    assert isinstance(answer, Rejected), f"a save whose {failing} failed was reported as done"
+    assert answer.code == "publication"
+    assert os.listdir(folder) == [path.name]
+    assert path.read_bytes() == documents.native_bytes(old)
+
+
+@contract("PUBL-4")
+def test_temporary_is_synced_before_the_rename(watch, folder, new):
+    seen = watch(folder / "autotune_configs.json", new)
+    assert seen.temporary is not None, "nothing was renamed over the destination"
+    assert seen.synced_before
+
+
+@contract("PUBL-5")
+def test_directory_is_synced_after_the_rename(watch, folder, new):
+    seen = watch(folder / "autotune_configs.json", new)
+    assert seen.temporary is not None, "nothing was renamed over the destination"
+    assert seen.directory_synced_after
+
+
+@contract("PUBL-10")
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002], ids="{:03o}".format)
+def test_new_file_follows_the_umask(fresh, folder, new, umask):
+    path = folder / "autotune_configs.json"
+    before = os.umask(umask)
+    try:
+        save(fresh(), path, new)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+@contract("PUBL-10")
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o604], ids="{:03o}".format)
+def test_existing_mode_is_kept(subject, folder, old, new, mode):
+    path = folder / "autotune_configs.json"
+    path.write_bytes(documents.native_bytes(old))
+    path.chmod(mode)
+    save(subject, path, new)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@contract("PUBL-11")
+@pytest.mark.parametrize("kind", ["absolute", "relative", "chain"])
+def test_link_is_kept_and_its_target_updated(subject, folder, tmp_path, old, new, kind):
+    target = folder / "autotune_configs.json"
+    target.write_bytes(documents.native_bytes(old))
+    links = tmp_path / "links"
+    links.mkdir()
+    link = links / "plans.json"
+    if kind == "chain":
+        (links / "second.json").symlink_to(target)
+        link.symlink_to("second.json")
+    else:
+        link.symlink_to(target if kind == "absolute" else os.path.relpath(target, links))
+    before = os.listdir(links), os.readlink(link)
+    save(subject, link, new)
+    assert link.is_symlink(), "the link became a plain file"
+    assert (os.listdir(links), os.readlink(link)) == before
+    published(target, new)
+    assert os.listdir(folder) == [target.name]
+
+
+def place_socket(path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(path))
+
+
+NOT_REGULAR = {
+    "directory": lambda path: path.mkdir(),
+    "FIFO": os.mkfifo,
+    "socket": place_socket,
+    "device": lambda path: path.symlink_to("/dev/null"),
+    "dangling link": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@contract("PUBL-12")
+@over(JSON_LINES)
+@pytest.mark.parametrize("kind", NOT_REGULAR)
+def test_destination_that_is_no_regular_file_is_left_alone(
+    subject, launch, folder, new, monkeypatch, kind
+):
+    monkeypatch.chdir(folder)
+    path = folder / "autotune_configs.json"
+    NOT_REGULAR[kind](path)
+    before = os.lstat(path)
+    answer = launch(timeout=20).write_native(str(path), new)
+    assert isinstance(answer, Rejected), f"a {kind} was written to"
+    assert answer.code == "not-regular"
+    after = os.lstat(path)
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+    assert os.listdir(folder) == [path.name]
+
+
+@contract("PUBL-13")
+@over(JSON_LINES)
+def test_temporary_names_differ_between_equal_process_ids(watch, subject, folder, new):
+    names = [
+        watch(folder / "autotune_configs.json", new, namespaces.own_process_ids()).temporary
+        for _ in range(3)
+    ]
+    assert None not in names, "nothing was renamed over the destination"
+    assert len(set(names)) == 3, f"three containers chose the names {sorted(set(names))}"

@@ -1,0 +1,187 @@
+"""Look at a plan-cache file as its owner does: is it right, what does it cover, what differs?"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_nvfp4 import oracle
+from pytest_nvfp4.model import Finding, Judgement, facts, judge_flashinfer, judge_native
+from pytest_nvfp4.model.buckets import hybrid_bucket, profile_list
+from pytest_nvfp4.model.json_text import NotJsonError, Number, Object, Value, parse
+from pytest_nvfp4.plans import PlanMap, difference_table, differences, tactic_name
+
+NATIVE, FLASHINFER = "native", "FlashInfer"
+_WIDTH = 80
+_FINDINGS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A file that was read: its dialect (None where it has none), environment and verdict."""
+
+    path: str
+    dialect: str | None
+    metadata: Mapping[str, object]
+    judgement: Judgement
+
+
+def check(path: str, expected: Mapping[str, object] | None = None) -> Checked:
+    """Read a file of either dialect and judge it, under an environment or under its own."""
+    data = read_file(path)
+    if isinstance(data, Finding):
+        return Checked(path, None, {}, Judgement.reject(data))
+    try:
+        root = parse(data)
+    except NotJsonError as error:
+        return Checked(path, None, {}, Judgement.reject(Finding(error.codes, "", str(error))))
+    dialect = _dialect(root)
+    judge = judge_native if dialect == NATIVE else judge_flashinfer
+    environment = _for_dialect(expected, dialect)
+    return Checked(path, dialect, _metadata(root), judge(data, environment))  # type: ignore[arg-type]
+
+
+def read_file(path: str) -> bytes | Finding:
+    """The bytes of a regular file, or what is wrong with the path; never blocks on a FIFO."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        code = "not-regular" if error.errno in (errno.ENXIO, errno.ENODEV) else "unreadable"
+        return Finding((code,), "", f"cannot open {path}: {error.strerror}")
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return Finding(("not-regular",), "", f"{path} is not a regular file")
+        if status.st_size > facts.MAX_BYTES:
+            return Finding(("too-large",), "", f"{path} has {status.st_size} bytes")
+        try:
+            return file.read(facts.MAX_BYTES + 1)
+        except OSError as error:
+            return Finding(("unreadable",), "", f"cannot read {path}: {error.strerror}")
+
+
+def report(checked: Checked) -> Iterator[str]:
+    """The whole report on a file, as lines of at most 80 columns where its strings allow that."""
+    judgement = checked.judgement
+    dialect = f"{checked.dialect} document" if checked.dialect else "no document"
+    if judgement.accepted:
+        foreign = f", {judgement.ignored} foreign entries" if judgement.ignored else ""
+        yield f"{checked.path}: {dialect}, accepted: {len(judgement.plans)} plans{foreign}"
+    else:
+        count = len(judgement.findings)
+        yield f"{checked.path}: {dialect}, rejected: {count} finding{'s' * (count > 1)}"
+        for finding in judgement.findings[:_FINDINGS_SHOWN]:
+            yield f"  {finding}"
+        if count > _FINDINGS_SHOWN:
+            yield f"  and {count - _FINDINGS_SHOWN} more"
+    if checked.metadata:
+        yield ""
+        width = max(map(len, checked.metadata))
+        for name, value in checked.metadata.items():
+            yield f"  {name:<{width}}  {value}"
+    if judgement.plans:
+        yield ""
+        yield from coverage(judgement.plans)
+        yield ""
+        yield from missing(judgement.plans)
+        yield from against_oracle(judgement.plans)
+
+
+def coverage(plans: PlanMap) -> Iterator[str]:
+    """Tables of tactic ids, M buckets by shapes, and then the names of the tactics that occur."""
+    shapes = sorted({(key.n, key.k) for key in plans})
+    buckets = sorted({key.m for key in plans})
+    for start in range(0, len(shapes), 5):
+        block = shapes[start : start + 5]
+        yield f"{'M | NxK':>9}" + "".join(f"{f'{n}x{k}':>14}" for n, k in block)
+        for m in buckets:
+            cells = (plans.get((m, n, k)) for n, k in block)  # type: ignore[call-overload]
+            yield f"{m:>9}" + "".join(f"{'·' if cell is None else cell:>14}" for cell in cells)
+        yield ""
+    used = sorted(set(plans.values()))
+    names = [f"{tactic:>3} {tactic_name(tactic)}" for tactic in used]
+    half = (len(names) + 1) // 2
+    for left, right in zip(names[:half], [*names[half:], ""][:half], strict=True):
+        yield f"  {left:<38}{right}".rstrip()
+
+
+def missing(plans: PlanMap) -> Iterator[str]:
+    """One line per shape that lacks profiles which other shapes of the file have tuned."""
+    largest = max(key.m for key in plans)
+    profiles = sorted({hybrid_bucket(m) for m in profile_list(largest)})
+    shapes = sorted({(key.n, key.k) for key in plans})
+    complete = True
+    for n, k in shapes:
+        absent = [m for m in profiles if (m, n, k) not in plans]
+        if absent:
+            complete = False
+            listed = ", ".join(map(str, absent[:8])) + (", …" if len(absent) > 8 else "")
+            yield f"missing: N {n}, K {k} has no plan for M {listed} ({len(absent)} profiles)"
+    if complete:
+        yield f"complete: {len(shapes)} shapes × {len(profiles)} profiles up to M {largest}"
+
+
+def against_oracle(plans: PlanMap) -> Iterator[str]:
+    """How the plans differ from the binding oracle where they share keys with it."""
+    binding = oracle.load().plans
+    shared = plans.keys() & binding.keys()
+    if not shared:
+        yield "oracle: no plan in common with the binding oracle"
+        return
+    changes = [c for c in differences(binding, plans) if c.key in shared]
+    if not changes:
+        yield f"oracle: the same tactic for all {len(shared)} plans in common"
+        return
+    yield f"oracle: another tactic for {len(changes)} of {len(shared)} plans in common"
+    yield from difference_table(changes, "oracle", "this file")
+
+
+def compare(left: Checked, right: Checked) -> Iterator[str]:
+    """How two accepted files differ: environments first, then plans; nothing where they do not."""
+    for name in sorted(left.metadata.keys() | right.metadata.keys()):
+        ours, theirs = left.metadata.get(name, "—"), right.metadata.get(name, "—")
+        if ours != theirs:
+            yield f"{name}: {ours} | {theirs}"
+    changes = differences(left.judgement.plans, right.judgement.plans)
+    if changes:
+        total = len(left.judgement.plans.keys() | right.judgement.plans.keys())
+        yield f"plans: {len(changes)} of {total} differ"
+        yield from difference_table(changes, Path(left.path).name, Path(right.path).name)
+
+
+def _dialect(root: Value) -> str | None:
+    if not isinstance(root, Object):
+        return None
+    return NATIVE if root.get("plans") else FLASHINFER
+
+
+def _metadata(root: Value) -> dict[str, object]:
+    """The document's metadata as far as it can be shown."""
+    if not isinstance(root, Object):
+        return {}
+    found = next((value for value in root.get("_metadata") if isinstance(value, Object)), None)
+    shown: dict[str, object] = {}
+    for name, value in found.members if found else ():
+        if isinstance(value, Number):
+            digits = value.text[:40]
+            shown[name] = int(digits) if digits.lstrip("-").isdigit() else digits
+        elif isinstance(value, str):
+            shown[name] = value
+    return shown
+
+
+def _for_dialect(
+    expected: Mapping[str, object] | None, dialect: str | None
+) -> Mapping[str, object] | None:
+    """The expected environment, if it is one of this dialect; ValueError if it is not."""
+    if expected is None:
+        return None
+    fields = set(facts.NATIVE_METADATA if dialect == NATIVE else facts.FLASHINFER_METADATA)
+    lacking = sorted(fields - expected.keys())
+    if lacking:
+        raise ValueError(
+            f"the expected environment has no {lacking[0]}, which a {dialect} document needs"
+        )
+    return expected

@@ -1,0 +1,67 @@
+"""File-system calls in the order in which they were made, and what their order says."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Name = Literal["open", "write", "fsync", "rename", "unlink", "link"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One successful call: its kind, the absolute path it is about, and a rename's new path.
+
+    `creates` is true for an open with O_CREAT, `writes` for one that may write.
+    """
+
+    name: Name
+    path: str
+    target: str = ""
+    creates: bool = False
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """How a destination came to hold its new content."""
+
+    temporary: str | None
+    """The file that was renamed over the destination; None where no rename was."""
+    synced_before: bool
+    """The temporary was fsynced after its last write and before the rename."""
+    directory_synced_after: bool
+    """The destination's directory was fsynced after the rename."""
+    written_in_place: bool
+    """The destination itself was opened for writing."""
+
+
+def publication(calls: Sequence[Call], destination: str) -> Publication:
+    """Read one publication of `destination` (an absolute path without links) from the calls."""
+    renames = [
+        index
+        for index, call in enumerate(calls)
+        if call.name in ("rename", "link") and call.target == destination
+    ]
+    in_place = any(
+        call.name == "open" and call.writes and call.path == destination for call in calls
+    )
+    if not renames:
+        return Publication(None, False, False, in_place)
+    last = renames[-1]
+    temporary = calls[last].path
+    about = [call.name for call in calls[:last] if call.path == temporary]
+    synced = "fsync" in about and "write" not in about[len(about) - about[::-1].index("fsync") :]
+    folder = os.path.dirname(destination)
+    after = any(call.name == "fsync" and call.path == folder for call in calls[last + 1 :])
+    return Publication(temporary, synced, after, in_place)
+
+
+def touched(calls: Sequence[Call], path: str) -> list[Call]:
+    """The calls that change a path, or may: opened for writing, created, renamed, removed."""
+    return [
+        call
+        for call in calls
+        if path in (call.path, call.target)
+        and (call.name in ("write", "rename", "unlink", "link") or call.writes or call.creates)
+    ]

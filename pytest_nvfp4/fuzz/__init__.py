@@ -1,0 +1,1 @@
+"""Deterministic damage to documents: named operators over bytes."""

@@ -1,0 +1,46 @@
+"""Examine an implementation before anything is judged: who is it, and does its adapter work?"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_nvfp4.implementations.interface import Description, SubjectError, decode_description
+from pytest_nvfp4.implementations.loader import Target
+from pytest_nvfp4.implementations.smoke import Check, smoke
+from pytest_nvfp4.implementations.subject import Subject, Transport
+from pytest_nvfp4.implementations.transports import IN_PROCESS
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What was found: the description, None where there is none, as value and as data."""
+
+    description: Description | None
+    data: Any
+    checks: list[Check]
+
+    @property
+    def problem(self) -> str | None:
+        """The first thing that is wrong with the adapter, as a sentence."""
+        return next((f"{c.operation}: {c.problem}" for c in self.checks if c.problem), None)
+
+
+def open_transport(target: Target, name: str, timeout: float) -> Transport:
+    """A transport to a fresh subject; raises TargetError where a Python adapter cannot be made."""
+    return target.in_process() if name == IN_PROCESS else target.json_lines(timeout=timeout)
+
+
+def examine(target: Target, name: str, timeout: float) -> Examined:
+    """Ask for the description over one transport, then call what it claims."""
+    transport = open_transport(target, name, timeout)
+    try:
+        try:
+            kind, data = transport.call("describe", {})
+            if kind != "ok":
+                return Examined(None, None, [Check("describe", f"it was rejected: {data!r:.200}")])
+            description = decode_description(data)
+        except (SubjectError, ValueError) as error:
+            return Examined(None, None, [Check("describe", str(error))])
+        checks = [Check("describe", None), *smoke(Subject(transport), description)]
+        return Examined(description, data, checks)
+    finally:
+        transport.close()

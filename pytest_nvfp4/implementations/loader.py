@@ -1,0 +1,139 @@
+"""Find an implementation by what the user typed.
+
+``reference``
+    a name that some distribution registers in the entry-point group ``nvfp4.implementations``
+``package.module:attribute``
+    a Python adapter: an object with the operations, or a class or function that makes one
+``exec:./adapter --flag``
+    an executable that speaks JSON lines, with its arguments in shell quoting (no shell runs it)
+"""
+
+import difflib
+import importlib
+import importlib.metadata
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_nvfp4.implementations.interface import OPERATIONS
+from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES, InProcess, JsonLines
+
+GROUP = "nvfp4.implementations"
+
+
+class TargetError(Exception):
+    """The implementation that the user named cannot be found; the message is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An implementation that was found: what the user typed, and how to reach it.
+
+    `reference` is the ``module:attribute`` of a Python adapter, None for an executable.
+    """
+
+    text: str
+    reference: str | None
+    command: tuple[str, ...]
+
+    @property
+    def transports(self) -> tuple[str, ...]:
+        """The transports that this implementation can be driven over."""
+        return (IN_PROCESS, JSON_LINES) if self.reference else (JSON_LINES,)
+
+    def make_adapter(self) -> object:
+        """Import a Python adapter and return a fresh object; TargetError where that fails."""
+        if self.reference is None:
+            raise TargetError(
+                f"{self.text} is an executable; only a Python adapter can be imported"
+            )
+        module_name, _, attribute = self.reference.partition(":")
+        try:
+            found: object = importlib.import_module(module_name)
+        except ImportError as error:
+            raise TargetError(
+                f"cannot import {module_name!r} for {self.text!r}: {error}"
+            ) from error
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise TargetError(f"importing {module_name!r} raised {what}") from error
+        for name in attribute.split("."):
+            if not hasattr(found, name):
+                raise TargetError(
+                    f"{module_name!r} has no attribute {attribute!r}; see {self.text!r}"
+                )
+            found = getattr(found, name)
+        if isinstance(found, type) or (callable(found) and not hasattr(found, "describe")):
+            try:
+                found = found()
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                raise TargetError(f"calling {self.reference!r} raised {what}") from error
+        if not any(callable(getattr(found, operation, None)) for operation in OPERATIONS):
+            raise TargetError(
+                f"{self.reference!r} has none of the adapter's operations; it needs describe"
+            )
+        return found
+
+    def json_lines(
+        self,
+        *,
+        timeout: float,
+        prefix: tuple[str, ...] = (),
+        variables: Mapping[str, str] | None = None,
+        folder: str | None = None,
+    ) -> JsonLines:
+        """A transport to a process of its own, started behind `prefix` (strace, say)."""
+        environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        return JsonLines(
+            (*prefix, *self.command),
+            timeout=timeout,
+            environment=environment | dict(variables or {}),
+            folder=folder,
+        )
+
+    def in_process(self) -> InProcess:
+        """A transport to a fresh Python object."""
+        return InProcess(self.make_adapter())
+
+
+def load(text: str) -> Target:
+    """Find the implementation named by `text`; TargetError where there is none."""
+    kind, _, rest = text.partition(":")
+    if kind == "exec":
+        return _executable(text, rest)
+    if rest:
+        if not all(part.isidentifier() for part in (*kind.split("."), *rest.split("."))):
+            raise TargetError(f"{text!r} is not of the form package.module:attribute")
+        return _python(text, text)
+    registered = {entry.name: entry.value for entry in importlib.metadata.entry_points(group=GROUP)}
+    if text in registered:
+        return _python(text, registered[text].replace(" ", ""))
+    near = difflib.get_close_matches(text, registered, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known names: {', '.join(sorted(registered))}"
+    raise TargetError(
+        f"unknown implementation {text!r}; {hint} (or package.module:attribute, or exec:COMMAND)"
+    )
+
+
+def _python(text: str, reference: str) -> Target:
+    server = (sys.executable, "-m", "pytest_nvfp4.implementations.server", text)
+    return Target(text, reference, server)
+
+
+def _executable(text: str, line: str) -> Target:
+    try:
+        command = shlex.split(line)
+    except ValueError as error:
+        raise TargetError(f"cannot read the command {line!r}: {error}") from None
+    if not command:
+        raise TargetError("exec: needs a command, as in exec:./adapter")
+    program = shutil.which(command[0])
+    if program is None:
+        raise TargetError(
+            f"there is no executable {command[0]!r}; check its path and its mode bits"
+        )
+    return Target(text, None, (os.path.abspath(program), *command[1:]))

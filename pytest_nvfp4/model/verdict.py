@@ -1,0 +1,44 @@
+"""What the model says about a document: the plans it holds, or everything that is wrong with it."""
+
+from dataclasses import dataclass
+
+from pytest_nvfp4.plans import PlanMap
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: the member it is wrong at, and the codes that name it correctly.
+
+    More than one code is right where a fault can be seen in two ways: a tactic id of 4294967300 is
+    outside its integer range and also no known tactic. The first code is the preferred one.
+    """
+
+    codes: tuple[str, ...]
+    member: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f" at {self.member}" if self.member else ""
+        return f"{self.codes[0]}{place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Accept with these plans and this many foreign operations, or reject for these findings."""
+
+    plans: PlanMap
+    ignored: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def accepted(self) -> bool:
+        return not self.findings
+
+    def allows(self, code: str, member: str) -> bool:
+        """Whether a rejection with this code and member names something that is really wrong."""
+        return any(code in finding.codes and member == finding.member for finding in self.findings)
+
+    @classmethod
+    def reject(cls, *findings: Finding) -> "Judgement":
+        """A rejection; it carries no plans, since a document counts as a unit."""
+        return cls(PlanMap(()), 0, findings)

@@ -1,0 +1,147 @@
+"""The shared words: a plan's key, a tactic's name, and the immutable map from one to the other.
+
+A *plan* says which CUDA kernel (*tactic*) runs the GEMM ``(M, K) × (K, N)`` of one shape. M is a
+bucket of token counts; N and K are elements of the unpacked operands.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Scheduler = Literal["data-parallel", "stream-k"]
+
+TILES: tuple[tuple[int, int, int], ...] = (
+    (128, 32, 128),
+    (128, 32, 256),
+    (128, 64, 128),
+    (128, 64, 256),
+    (128, 128, 128),
+    (128, 128, 256),
+    (256, 128, 128),
+    (128, 256, 128),
+)
+VARIANTS: tuple[tuple[bool, Scheduler], ...] = (
+    (True, "data-parallel"),
+    (False, "data-parallel"),
+    (True, "stream-k"),
+    (False, "stream-k"),
+)
+
+
+class PlanKey(NamedTuple):
+    """What a plan is looked up by: M bucket, N and K in elements; sorts as (m, n, k)."""
+
+    m: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tactic:
+    """One kernel configuration: its id, tile (M, N, K) in elements, operand order and scheduler.
+
+    Source: FlashInfer 0.6.13 fp4_gemm_cutlass_template_sm120.h:187-220.
+    """
+
+    id: int
+    tile: tuple[int, int, int]
+    swap_ab: bool
+    scheduler: Scheduler
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def name(self) -> str:
+        """A name for people, such as ``128x32x256 swap stream-k``."""
+        order = "swap" if self.swap_ab else "plain"
+        return f"{'x'.join(map(str, self.tile))} {order} {self.scheduler}"
+
+
+TACTICS: tuple[Tactic, ...] = tuple(
+    Tactic(4 * index + variant, tile, swap_ab, scheduler)
+    for index, tile in enumerate(TILES)
+    for variant, (swap_ab, scheduler) in enumerate(VARIANTS)
+)
+
+
+def tactic_name(tactic: int | None) -> str:
+    """Name a tactic id for people; an id that no tactic has is said to be unknown."""
+    if tactic is None:
+        return "no plan"
+    return TACTICS[tactic].name if 0 <= tactic < len(TACTICS) else "unknown tactic"
+
+
+class PlanMap(Mapping[PlanKey, int]):
+    """An immutable map (m, n, k) → tactic id, iterated in sorted order, hashable, with a digest."""
+
+    __slots__ = ("_plans",)
+    _plans: dict[PlanKey, int]
+
+    def __init__(self, plans: Mapping[PlanKey, int] | Iterable[tuple[tuple[int, int, int], int]]):
+        """Build from a mapping or from pairs; a key given twice is an error, not last-wins."""
+        pairs = list(plans.items() if isinstance(plans, Mapping) else plans)
+        ordered = {PlanKey(*key): tactic for key, tactic in sorted(pairs)}
+        if len(ordered) != len(pairs):
+            raise ValueError(f"{len(pairs) - len(ordered)} plan keys occur twice; give each once")
+        self._plans = ordered
+
+    def __getitem__(self, key: tuple[int, int, int]) -> int:
+        return self._plans[PlanKey(*key)]
+
+    def __iter__(self) -> Iterator[PlanKey]:
+        return iter(self._plans)
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._plans.items()))
+
+    def __repr__(self) -> str:
+        return f"<PlanMap of {len(self)} plans, digest {self.digest[:16]}>"
+
+    @property
+    def rows(self) -> list[tuple[int, int, int, int]]:
+        """The plans as (m, n, k, tactic) rows, sorted."""
+        return [(*key, tactic) for key, tactic in self._plans.items()]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the sorted rows; two maps are equal exactly when their digests are."""
+        text = "".join(f"{m},{n},{k},{tactic}\n" for m, n, k, tactic in self.rows)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key at which two maps differ; None stands for a key that a map does not have."""
+
+    key: PlanKey
+    left: int | None
+    right: int | None
+
+
+def differences(left: Mapping[PlanKey, int], right: Mapping[PlanKey, int]) -> list[Change]:
+    """List the keys at which two maps differ, sorted by (n, k, m): shape by shape."""
+    keys = sorted(left.keys() | right.keys(), key=lambda key: (key.n, key.k, key.m))
+    return [
+        Change(key, left.get(key), right.get(key))
+        for key in keys
+        if left.get(key) != right.get(key)
+    ]
+
+
+def difference_table(
+    changes: Iterable[Change], left_name: str = "left", right_name: str = "right"
+) -> list[str]:
+    """Lay out differing plans as lines of at most 80 columns: N, K, M, then both tactics."""
+    lines = [f"{'N':>6} {'K':>6} {'M':>5}  {left_name[:28]:<30}  {right_name[:28]}"]
+    lines += [
+        f"{key.n:>6} {key.k:>6} {key.m:>5}  {_cell(left):<30}  {_cell(right)}".rstrip()
+        for key, left, right in ((change.key, change.left, change.right) for change in changes)
+    ]
+    return lines
+
+
+def _cell(tactic: int | None) -> str:
+    return "—" if tactic is None else f"{tactic:>2} {tactic_name(tactic)}"

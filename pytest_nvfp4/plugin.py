@@ -1,0 +1,60 @@
+"""The pytest plugin: it only wires. ``pytest -p nvfp4`` in any repository.
+
+Loading this imports nothing beyond pytest and the standard library, and never touches CUDA; what a
+run needs is imported when the run asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.register_assert_rewrite(
+    "pytest_nvfp4.conformance", "pytest_nvfp4.suite.probe", "pytest_nvfp4.suite.watch"
+)
+
+from pytest_nvfp4.plans import PlanMap, difference_table, differences  # noqa: E402
+from pytest_nvfp4.suite.marks import MARKERS  # noqa: E402
+from pytest_nvfp4.suite.options import add_options, conformance_wanted  # noqa: E402
+
+if TYPE_CHECKING:
+    from pytest_nvfp4.oracle import Oracle
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the suite's options."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and the conformance run where one is wanted."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    if conformance_wanted(config):
+        from pytest_nvfp4.suite.run import Run
+
+        config.pluginmanager.register(Run(config), "nvfp4-run")
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Explain two plan maps that should be equal: a table of the plans that differ."""
+    if op != "==" or not (isinstance(left, PlanMap) or isinstance(right, PlanMap)):
+        return None
+    if not (isinstance(left, Mapping) and isinstance(right, Mapping)):
+        return None
+    changes = differences(left, right)
+    shared = len(left.keys() | right.keys())
+    return [
+        f"plan maps differ in {len(changes)} of {shared} plans",
+        *difference_table(changes, "left", "right"),
+    ]
+
+
+@pytest.fixture(scope="session")
+def nvfp4_oracle() -> Oracle:
+    """The binding oracle: `plans` (64 entries), `metadata`, `document` and its digests."""
+    from pytest_nvfp4 import oracle
+
+    return oracle.load()

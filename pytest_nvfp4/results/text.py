@@ -1,0 +1,81 @@
+"""Text in a terminal: how wide it is, how to cut and wrap it, and how to make it harmless.
+
+Messages come from implementations under test, so they may hold anything: line feeds, escape
+sequences, text that runs from right to left, characters that take two columns or none.
+"""
+
+import unicodedata
+from collections.abc import Iterator
+
+# Control, format, surrogate, private and unassigned characters, line and paragraph separators.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def visible(text: str, *, ascii_only: bool = False) -> str:
+    """The text on one line with nothing hidden in it.
+
+    White space becomes single spaces, a character that cannot be seen its escape, as in `\\x1b`;
+    with `ascii_only` every character outside ASCII does.
+    """
+    line = " ".join(text.split())
+    return "".join(
+        char.encode("unicode_escape").decode("ascii")
+        if unicodedata.category(char) in _HIDDEN or (ascii_only and not char.isascii())
+        else char
+        for char in line
+    )
+
+
+def columns(text: str) -> int:
+    """How many terminal columns visible text takes: 2 for a wide character, 0 for a combining."""
+    return sum(_columns(char) for char in text)
+
+
+def clip(text: str, width: int, ellipsis: str = "…") -> str:
+    """The text, cut to at most `width` columns; a cut shows as the ellipsis."""
+    if columns(text) <= width:
+        return text
+    kept, _ = _split(text, width - columns(ellipsis))
+    return kept.rstrip() + ellipsis
+
+
+def pad(text: str, width: int) -> str:
+    """The text with spaces after it up to `width` columns."""
+    return text + " " * (width - columns(text))
+
+
+def wrap(text: str, width: int) -> Iterator[str]:
+    """The text in lines of at most `width` columns (at least 2), broken at spaces where possible.
+
+    Text without words gives no line.
+    """
+    line = ""
+    for word in text.split():
+        rest = word
+        if line and columns(line) + 1 + columns(rest) <= width:
+            line += " " + rest
+            continue
+        if line:
+            yield line
+        while columns(rest) > width:
+            part, rest = _split(rest, width)
+            yield part
+        line = rest
+    if line:
+        yield line
+
+
+def _split(text: str, width: int) -> tuple[str, str]:
+    """The longest beginning of at most `width` columns, combining marks included, and the rest."""
+    used = 0
+    for index, char in enumerate(text):
+        used += _columns(char)
+        if used > width:
+            return text[:index], text[index:]
+    return text, ""
+
+
+def _columns(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

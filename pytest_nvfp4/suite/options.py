@@ -1,0 +1,183 @@
+"""The suite's knobs: each a command-line option, an environment variable and an ini value.
+
+The precedence is that order: the command line wins over the environment, which wins over the ini
+file. `Settings.of` reads and checks them once; a bad value is a usage error that names its source.
+"""
+
+import os
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One setting: ``--nvfp4-NAME``, ``NVFP4_NAME`` and ``nvfp4_name``."""
+
+    name: str
+    help: str
+    metavar: str | None = None  # None: a flag
+    repeatable: bool = False
+
+    @property
+    def option(self) -> str:
+        return f"--nvfp4-{self.name}"
+
+    @property
+    def ini(self) -> str:
+        return f"nvfp4_{self.name.replace('-', '_')}"
+
+    @property
+    def variable(self) -> str:
+        return self.ini.upper()
+
+
+KNOBS = (
+    Knob("conformance", "run the cache conformance suite (alone, unless paths are given too)"),
+    Knob(
+        "impl",
+        "implementation: a registered name, package.module:attribute, or exec:COMMAND",
+        "IMPL",
+    ),
+    Knob("contract", "only these areas or contracts, such as PUBL,NDOC-4", "IDS"),
+    Knob("level", "must: only MUST contracts; should (the default): SHOULD contracts too", "LEVEL"),
+    Knob("report", "write the JSON report here", "FILE.json"),
+    Knob(
+        "badge",
+        "write a badge here: .svg, or .json for a shields endpoint; repeatable",
+        "FILE",
+        True,
+    ),
+    Knob("deviations", "known deviations, a TOML file", "FILE.toml"),
+    Knob("write-deviations", "write the current failures as known deviations", "FILE.toml"),
+    Knob("reproducers", "folder for what reproduces a failure (default: nvfp4-reproducers)", "DIR"),
+    Knob("seed", "seed of the random test data (default: fresh in every run)", "N"),
+    Knob("timeout", "seconds that an implementation may take for one answer (default: 60)", "S"),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register every knob."""
+    group = parser.getgroup("nvfp4", "NVFP4 plan-cache conformance")
+    for knob in KNOBS:
+        action = "store_true" if knob.metavar is None else "append" if knob.repeatable else "store"
+        values = {} if knob.metavar is None else {"metavar": knob.metavar}
+        group.addoption(
+            knob.option, action=action, default=None, dest=knob.ini, help=knob.help, **values
+        )
+        parser.addini(knob.ini, f"{knob.help} [{knob.option}, {knob.variable}]", default=None)
+
+
+def raw_value(
+    config: pytest.Config, knob: Knob, variables: Mapping[str, str]
+) -> tuple[object, str]:
+    """A knob's value, None where unset, and where it was set; empty values count as unset."""
+    value: object = config.getoption(knob.ini)
+    if value not in (None, "", []):
+        return value, knob.option
+    for value, source in (
+        (variables.get(knob.variable), knob.variable),
+        (config.getini(knob.ini), f"{knob.ini} in the ini file"),
+    ):
+        if value:
+            return ([value] if knob.repeatable else value), source
+    return None, "the default"
+
+
+def conformance_wanted(config: pytest.Config) -> bool:
+    """Whether this run is (also) a run of the conformance suite."""
+    value, source = raw_value(config, KNOBS[0], os.environ)
+    if value in (None, False, True):
+        return bool(value)
+    words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+    if str(value).lower() not in words:
+        raise pytest.UsageError(f"{source} is {value!r}; use true or false")
+    return words[str(value).lower()]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The suite's checked settings; paths are absolute."""
+
+    impl: str
+    contract: str | None
+    level: str
+    report: Path | None
+    badges: tuple[Path, ...]
+    deviations: Path | None
+    write_deviations: Path | None
+    reproducers: Path
+    seed: int
+    timeout: float
+    sources: Mapping[str, str]
+    """Which knobs were set, and where."""
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> "Settings":
+        """Read and check all knobs of a run."""
+        values: dict[str, object] = {}
+        sources: dict[str, str] = {}
+        for knob in KNOBS[1:]:
+            values[knob.name], source = raw_value(config, knob, os.environ)
+            if values[knob.name] is not None:
+                sources[knob.name] = source
+
+        def text(name: str, default: str | None = None) -> str | None:
+            value = values[name]
+            return default if value is None else str(value)
+
+        def path(name: str, *suffixes: str) -> Path | None:
+            value = text(name)
+            return None if value is None else _path(config, value, sources[name], suffixes)
+
+        level = text("level", "should")
+        if level not in ("must", "should"):
+            raise pytest.UsageError(f"{sources['level']} is {level!r}; use must or should")
+        timeout = _number(text("timeout", "60"), sources.get("timeout", ""))
+        badges = values["badge"] or []
+        assert isinstance(badges, list)
+        return cls(
+            impl=text("impl", "reference") or "",
+            contract=text("contract"),
+            level=level,
+            report=path("report", ".json"),
+            badges=tuple(
+                _path(config, str(b), sources["badge"], (".svg", ".json")) for b in badges
+            ),
+            deviations=path("deviations", ".toml"),
+            write_deviations=path("write-deviations", ".toml"),
+            reproducers=path("reproducers") or config.invocation_params.dir / "nvfp4-reproducers",
+            seed=_seed(text("seed"), sources.get("seed", "")),
+            timeout=timeout,
+            sources=sources,
+        )
+
+
+def _path(config: pytest.Config, value: str, source: str, suffixes: tuple[str, ...]) -> Path:
+    path = config.invocation_params.dir / value
+    if suffixes and path.suffix not in suffixes:
+        raise pytest.UsageError(
+            f"{source} is {value!r}; its name must end in {' or '.join(suffixes)}"
+        )
+    return path
+
+
+def _number(value: str | None, source: str) -> float:
+    try:
+        number = float(value or "")
+    except ValueError:
+        number = 0
+    if not 0 < number < 86400:
+        raise pytest.UsageError(f"{source} is {value!r}; use a number of seconds above 0")
+    return number
+
+
+def _seed(value: str | None, source: str) -> int:
+    if value is None:
+        return random.SystemRandom().randrange(2**32)
+    if not (value.isascii() and value.isdigit() and len(value) < 20):
+        raise pytest.UsageError(f"{source} is {value!r}; use a non-negative integer")
+    return int(value)

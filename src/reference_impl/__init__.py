@@ -1,0 +1,43 @@
+"""The strict reference implementation of an NVFP4 GEMM plan cache; it stands alone.
+
+    options = resolve(os.environ)
+    document = read_native(options.native_path, options.metadata)    # Rejected, or all of it
+    tactic = tactics.resolve(document.plans[PlanKey(buckets.bucket(m), n, k)])
+    imported = read_flashinfer(path, ImportMetadata.from_json(expected))
+    update(options.native_path, Document(options.metadata, {PlanKey(2048, 5120, 6144): 4}))
+
+To learn what the contracts mean, read `plans`, `buckets` and `tactics`, then `environment` and
+`options`, then `native_document`, `flashinfer_import`, `merge` and `publication`.
+"""
+
+from . import buckets, tactics
+from .environment import ImportMetadata, NativeMetadata
+from .errors import Code, Rejected
+from .flashinfer_import import Import, read_flashinfer
+from .merge import merged
+from .native_document import Document, read_native
+from .options import Options, resolve
+from .plans import PlanKey, Plans
+from .publication import update
+from .ready_map import ReadyMap, Statistics
+
+__all__ = [
+    "Code",
+    "Document",
+    "Import",
+    "ImportMetadata",
+    "NativeMetadata",
+    "Options",
+    "PlanKey",
+    "Plans",
+    "ReadyMap",
+    "Rejected",
+    "Statistics",
+    "buckets",
+    "merged",
+    "read_flashinfer",
+    "read_native",
+    "resolve",
+    "tactics",
+    "update",
+]

@@ -1,0 +1,54 @@
+"""The hybrid M buckets: which plan serves a request of M rows.
+
+Plans are tuned for a few values of M only. `bucket` rounds a request up to the M that serves it;
+`profiles` lists the M that a warm-up measures. The two must agree, or a plan that was tuned is
+never found (FlashInfer users met exactly this as NaN at M = 2001): see `profile_buckets`.
+
+Source: FlashInfer fused_moe/utils.py, hybrid bucket functions.
+"""
+
+HYBRID_BUCKET_VERSION = 1
+
+_POWERS = tuple(1 << exponent for exponent in range(9))  # 1 .. 256
+_STEPS_OF_256 = tuple(range(512, 2048 + 1, 256))
+_STEPS_OF_512 = tuple(range(2560, 4096 + 1, 512))
+_LARGE_POWERS = tuple(1 << exponent for exponent in range(13, 31))  # 8192 .. 2**30
+
+_BOUNDARIES = _POWERS + _STEPS_OF_256 + _STEPS_OF_512 + _LARGE_POWERS
+
+HYBRID_BUCKETS = frozenset(_BOUNDARIES)
+"""Every bucket that a document can hold, since M is a signed 32-bit integer there."""
+
+
+def bucket(m: int) -> int:
+    """The bucket that serves `m` rows: the smallest bucket that is not below `m`."""
+    if m <= 0:
+        return 1
+    if m <= 256:
+        return 1 << (m - 1).bit_length()
+    if m <= 2048:
+        return -(-m // 256) * 256
+    if m <= 4096:
+        return -(-m // 512) * 512
+    return 1 << (m - 1).bit_length()
+
+
+def profiles(maximum: int) -> list[int]:
+    """The M that a warm-up up to `maximum` rows measures, ascending; `maximum` is always one."""
+    if maximum < 1:
+        raise ValueError(f"the maximum M is {maximum}; give the largest batch, at least 1.")
+    below = [boundary for boundary in _BOUNDARIES if boundary < maximum]
+    boundary = 2 * _BOUNDARIES[-1]
+    while boundary < maximum:
+        below.append(boundary)
+        boundary *= 2
+    return [*below, maximum]
+
+
+def profile_buckets(maximum: int) -> list[int]:
+    """The buckets under which the plans of `profiles(maximum)` are kept, ascending.
+
+    A maximum between two boundaries is measured as it is, since no caller owns larger buffers,
+    and kept under the bucket that lookup will ask for: 3000 is kept as 3072.
+    """
+    return [bucket(profile) for profile in profiles(maximum)]

@@ -1,0 +1,247 @@
+"""The environment that a plan was tuned in: what must agree before a stored plan may be used.
+
+A tactic that won on one GPU, library or kernel revision is only a guess on another. So every
+document opens with metadata, a document whose metadata differ in one field is refused as a whole,
+and each environment has a directory of its own.
+"""
+
+import hashlib
+import importlib.resources
+import json
+import platform
+import re
+from dataclasses import dataclass, fields
+from typing import Self
+
+from . import tactics
+from .buckets import HYBRID_BUCKET_VERSION
+from .errors import Rejected
+from .members import INT32, UINT8, Object, integer_member, shown, text_member
+
+FORMAT = "vllm.cpp_nvfp4_autotune_v1"
+DEFAULT_DELAY_MICROSECONDS = 5000
+
+INDETERMINATE = frozenset({"", "unknown", "None"})
+"""What a failed probe leaves behind. "not-applicable" is not among them: it is an answer."""
+
+NOT_APPLICABLE = "not-applicable"
+
+_KERNEL_SOURCES = ("tactics.py",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeMetadata:
+    """The 18 compatibility fields of a native document.
+
+    `architecture` is the encoded SM (121 for sm_121a, 0 without a GPU), `delay_microseconds`,
+    `repeats` and `warmups` say how plans were timed, `build_id` which kernel sources were built.
+    """
+
+    architecture: int
+    build_id: str
+    cuda_driver: str
+    cuda_runtime: str
+    cutlass_version: str
+    delay_microseconds: int
+    device_ordinal: int
+    format: str
+    fp4_layout: str
+    gpu: str
+    hybrid_bucket_version: int
+    output_dtype: str
+    output_dtype_id: int
+    repeats: int
+    scale_layout: str
+    tactic_descriptor_digest: str
+    tactic_set_version: int
+    warmups: int
+
+    @classmethod
+    def of_this_machine(cls) -> Self:
+        """The environment of the NumPy back end, which runs on every CPU alike."""
+        return cls(
+            architecture=0,
+            build_id=build_id(),
+            cuda_driver=NOT_APPLICABLE,
+            cuda_runtime=NOT_APPLICABLE,
+            cutlass_version=NOT_APPLICABLE,
+            delay_microseconds=DEFAULT_DELAY_MICROSECONDS,
+            device_ordinal=0,
+            format=FORMAT,
+            fp4_layout="e2m1_packed_k2",
+            gpu=_processor(),
+            hybrid_bucket_version=HYBRID_BUCKET_VERSION,
+            output_dtype="bf16",
+            output_dtype_id=0,
+            repeats=10,
+            scale_layout="cutlass_8x4",
+            tactic_descriptor_digest=tactics.digest(),
+            tactic_set_version=tactics.TACTIC_SET_VERSION,
+            warmups=3,
+        )
+
+    @classmethod
+    def from_json(cls, found: Object, path: str = "_metadata") -> Self:
+        """Take all 18 fields from a JSON object; other members are ignored.
+
+        Rejects `missing-field` and `wrong-type`, with the field under `path`.
+        """
+        integers = {
+            name: integer_member(found, name, path, limits)
+            for name, limits in _INTEGER_FIELDS.items()
+        }
+        return cls(**integers, **{name: text_member(found, name, path) for name in _TEXT_FIELDS})  # type: ignore[arg-type]
+
+    def as_json(self) -> dict[str, object]:
+        """The fields as a JSON object, in the sorted order of the document."""
+        return {name: getattr(self, name) for name in _NATIVE_FIELDS}
+
+    def require(self, expected: "NativeMetadata") -> None:
+        """Reject unless these metadata, found in a document, are those of `expected`.
+
+        An indeterminate value matches nothing, not even itself: a probe that failed twice has
+        not shown that two machines agree.
+        """
+        if self.format != FORMAT:
+            raise Rejected(
+                "unknown-format",
+                "_metadata.format",
+                f"_metadata.format is {shown(self.format)}, and only {FORMAT!r} can be read here; "
+                "leave this file to the version that wrote it and name another path.",
+            )
+        for name in _TEXT_FIELDS:
+            for value in (getattr(self, name), getattr(expected, name)):
+                if value in INDETERMINATE:
+                    raise _indeterminate(name, value)
+        difference = self.difference(expected)
+        if difference == "format":
+            raise Rejected(
+                "unknown-format",
+                "_metadata.format",
+                f"_metadata.format is {shown(self.format)} where {shown(expected.format)} "
+                "is expected; name a file of the expected format.",
+            )
+        if difference:
+            raise _foreign(difference, getattr(self, difference), getattr(expected, difference))
+
+    def difference(self, other: "NativeMetadata") -> str | None:
+        """The name of the first field in which two environments differ; None where they agree."""
+        for name in _NATIVE_FIELDS:
+            if getattr(self, name) != getattr(other, name):
+                return name
+        return None
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits of all 18 fields and of nothing else."""
+        return self._digest()[:16]
+
+    @property
+    def directory(self) -> str:
+        """A directory name of this environment alone, the same in every process.
+
+        The readable part may coincide ("NVIDIA GB10" and "NVIDIA_GB10" look alike); the digest,
+        which covers every field as it is, keeps the names apart. Its first half is the
+        fingerprint. At most 130 bytes of ASCII, whatever the device is called.
+        """
+        device = re.sub(r"[^A-Za-z0-9.-]+", "_", self.gpu)[:64]
+        return f"sm{self.architecture}-{device}-{self._digest()[:32]}"
+
+    @property
+    def format_directory(self) -> str:
+        """The format as a directory name: as it is where it can be one, else marked by a digest."""
+        if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", self.format):
+            return self.format
+        return f"format-{self._digest()[:32]}"
+
+    def _digest(self) -> str:
+        canonical = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportMetadata:
+    """The six fields, all text, by which a FlashInfer document names its environment.
+
+    Source: FlashInfer 0.6.13 autotuner.py:150-196.
+    """
+
+    flashinfer_version: str
+    cuda_version: str
+    cublas_version: str
+    cudnn_version: str
+    cudnn_frontend_version: str
+    gpu: str
+
+    @classmethod
+    def of_this_machine(cls) -> Self:
+        """What an imported document must name to be used by the NumPy back end."""
+        return cls(
+            flashinfer_version="0.6.13",
+            cuda_version=NOT_APPLICABLE,
+            cublas_version=NOT_APPLICABLE,
+            cudnn_version=NOT_APPLICABLE,
+            cudnn_frontend_version=NOT_APPLICABLE,
+            gpu=_processor(),
+        )
+
+    @classmethod
+    def from_json(cls, found: Object, path: str = "_metadata") -> Self:
+        """Take all six fields from a JSON object; rejects as `NativeMetadata.from_json`."""
+        return cls(**{name: text_member(found, name, path) for name in _IMPORT_FIELDS})
+
+    def as_json(self) -> dict[str, object]:
+        """The fields as a JSON object, in FlashInfer's order."""
+        return {name: getattr(self, name) for name in _IMPORT_FIELDS}
+
+    def require(self, expected: "ImportMetadata") -> None:
+        """Reject unless each field, found in a document, equals `expected` or is exactly `*`."""
+        for name in _IMPORT_FIELDS:
+            found, wanted = getattr(self, name), getattr(expected, name)
+            if found not in ("*", wanted):
+                raise _foreign(name, found, wanted)
+
+
+def build_id() -> str:
+    """16 hex digits of the sources that decide what a tactic id computes.
+
+    Only those: a digest of everything would throw all plans away with every edit of a comment
+    elsewhere, and a version number would keep them when a kernel changes.
+    """
+    digest = hashlib.sha256()
+    for name in _KERNEL_SOURCES:
+        source = importlib.resources.files(__package__).joinpath(name).read_bytes()
+        digest.update(f"{name} {len(source)}\n".encode() + source)
+    return digest.hexdigest()[:16]
+
+
+def _processor() -> str:
+    return f"NumPy on {platform.machine() or 'a processor without a name'}"
+
+
+def _foreign(name: str, found: object, wanted: object) -> Rejected:
+    return Rejected(
+        "foreign-environment",
+        f"_metadata.{name}",
+        f"_metadata.{name} is {shown(found)} where this environment has {shown(wanted)}; "
+        "name a file that was tuned here, or tune into another path.",
+    )
+
+
+def _indeterminate(name: str, value: str) -> Rejected:
+    return Rejected(
+        "indeterminate-environment",
+        f"_metadata.{name}",
+        f"_metadata.{name} is {value!r}, so nobody can tell whether the environments agree; "
+        "repair the probe that fills it and tune again.",
+    )
+
+
+_NATIVE_FIELDS = tuple(field.name for field in fields(NativeMetadata))
+_IMPORT_FIELDS = tuple(field.name for field in fields(ImportMetadata))
+_INTEGER_FIELDS = {
+    field.name: UINT8 if field.name == "output_dtype_id" else INT32
+    for field in fields(NativeMetadata)
+    if field.type is int
+}
+_TEXT_FIELDS = tuple(field.name for field in fields(NativeMetadata) if field.type is str)

@@ -1,0 +1,215 @@
+"""The native document: one environment and its plans, read strictly and written canonically.
+
+    {"_metadata": {18 fields}, "plans": [{11 fields}, ...]}
+
+Reading is all or nothing. Members that we do not know are ignored at every level, so that a newer
+writer may add some; everything that we do know must be there and be right.
+
+The reader checks whole columns first (the set of all types, the set of all runners), which costs
+a fraction of parsing. Only where a column is not as it must be does it go plan by plan, to name
+the offending member.
+
+Source: FlashInfer 0.6.13 autotuner.py:150-196, 1813-1900, for rejection as a unit.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn, cast
+
+from . import files, strict_json
+from .buckets import HYBRID_BUCKETS
+from .environment import NativeMetadata
+from .errors import Code, Rejected
+from .members import (
+    INT32,
+    UINT8,
+    array_member,
+    integer_member,
+    object_member,
+    root_object,
+    shown,
+    text_member,
+)
+from .plans import RUNNER, SCALE_BLOCK, PlanKey, Plans
+from .tactics import TACTIC_IDS
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A valid native document in memory; `plans` is sorted by shape when it was read."""
+
+    metadata: NativeMetadata
+    plans: Plans
+
+    def as_json(self) -> dict[str, object]:
+        """The document as a JSON object, in canonical order."""
+        shared = _shared_fields(self.metadata)
+        rows = [
+            {**shared, "k": key.k, "m_bucket": key.m, "n": key.n, "tactic_id": tactic}
+            for key, tactic in sorted(self.plans.items())
+        ]
+        return {
+            "_metadata": self.metadata.as_json(),
+            "plans": [{name: row[name] for name in sorted(row)} for row in rows],
+        }
+
+    def render(self) -> str:
+        """The file's text: two-space indent, members and plans sorted, one final line feed.
+
+        The bytes depend on nothing but the content. Plans are written from one template, since
+        seven of their eleven members are the same in each.
+        """
+        metadata = json.dumps(self.metadata.as_json(), indent=2, sort_keys=True, ensure_ascii=False)
+        head = '{\n  "_metadata": ' + metadata.replace("\n", "\n  ") + ',\n  "plans": ['
+        return head + _plans_text(self) + "]\n}\n"
+
+
+def read_native(path: str, expected: NativeMetadata) -> Document:
+    """The document in the file at `path`, tuned in the environment `expected`.
+
+    Rejects the file as a unit with every document code; never changes or blocks on it.
+    """
+    return parse(files.read_regular(path), expected)
+
+
+def parse(data: bytes, expected: NativeMetadata) -> Document:
+    """The document in `data`, tuned in the environment `expected`."""
+    return validate(strict_json.parse(data), expected)
+
+
+def validate(root: object, expected: NativeMetadata | None = None) -> Document:
+    """The document that the JSON value `root` is; by default tuned in the environment it names."""
+    document = root_object(root)
+    metadata = NativeMetadata.from_json(object_member(document, "_metadata"))
+    metadata.require(metadata if expected is None else expected)
+    items = array_member(document, "plans")
+    plans = _plans_by_column(items, metadata)
+    if plans is None:
+        _reject_first_fault(items, metadata)
+    return Document(metadata, plans)
+
+
+def _shared_fields(metadata: NativeMetadata) -> dict[str, object]:
+    """The seven members that every plan of one document has in common."""
+    return {
+        "architecture": metadata.architecture,
+        "device_ordinal": metadata.device_ordinal,
+        "fp4_layout": metadata.fp4_layout,
+        "output_dtype": metadata.output_dtype_id,
+        "runner": RUNNER,
+        "scale_layout": metadata.scale_layout,
+        "tactic_set_version": metadata.tactic_set_version,
+    }
+
+
+# Reading
+
+
+def _plans_by_column(items: list[object], metadata: NativeMetadata) -> Plans | None:
+    """The plans, sorted, where every one is right; None where any is not."""
+    if not items:
+        return {}
+    if set(map(type, items)) != {dict}:
+        return None
+    rows = cast(list[dict[str, object]], items)
+    try:
+        for name, value in _shared_fields(metadata).items():
+            column = [row[name] for row in rows]
+            # Types first: True equals 1 and 0.0 equals 0, and a list has no place in a set.
+            if set(map(type, column)) != {type(value)} or set(column) != {value}:
+                return None
+        own = [[row[name] for row in rows] for name in ("m_bucket", "n", "k", "tactic_id")]
+    except KeyError:
+        return None
+    if any(set(map(type, column)) != {int} for column in own):
+        return None
+    ms, ns, ks, ids = cast(list[list[int]], own)
+    right = (
+        HYBRID_BUCKETS.issuperset(ms)
+        and all(0 < n < INT32.stop for n in set(ns))
+        and all(0 < k < INT32.stop and k % SCALE_BLOCK == 0 for k in set(ks))
+        and set(ids).issubset(TACTIC_IDS)
+    )
+    if not right:
+        return None
+    plans = dict(sorted(zip(map(PlanKey, ms, ns, ks), ids, strict=True)))
+    return plans if len(plans) == len(rows) else None
+
+
+def _reject_first_fault(items: list[object], metadata: NativeMetadata) -> NoReturn:
+    """Say which plan is wrong and why, for plans that did not pass by column."""
+    seen: dict[PlanKey, int] = {}
+    for index, item in enumerate(items):
+        path = f"plans[{index}]"
+        key = _check_plan(item, path, metadata)
+        if key in seen:
+            raise Rejected(
+                "duplicate-plan",
+                path,
+                f"{path} has the shape {tuple(key)} of plans[{seen[key]}]; keep one of them.",
+            )
+        seen[key] = index
+    raise AssertionError("plans that are right one by one did not pass by column")
+
+
+def _check_plan(item: object, path: str, metadata: NativeMetadata) -> PlanKey:
+    """The rules of one plan, one after another."""
+    if not isinstance(item, dict):
+        raise Rejected("wrong-type", path, f"{path} is {shown(item)}; make it a JSON object.")
+    plan: Mapping[str, object] = item
+    found = {
+        "architecture": integer_member(plan, "architecture", path),
+        "device_ordinal": integer_member(plan, "device_ordinal", path),
+        "fp4_layout": text_member(plan, "fp4_layout", path),
+        "output_dtype": integer_member(plan, "output_dtype", path, UINT8),
+        "runner": text_member(plan, "runner", path),
+        "scale_layout": text_member(plan, "scale_layout", path),
+        "tactic_set_version": integer_member(plan, "tactic_set_version", path),
+    }
+    key = PlanKey(*(integer_member(plan, name, path) for name in ("m_bucket", "n", "k")))
+    tactic = integer_member(plan, "tactic_id", path)
+
+    def reject(code: Code, name: str, rule: str) -> Rejected:
+        return Rejected(
+            code, f"{path}.{name}", f"{path}.{name} is {shown(plan[name])}; it must be {rule}."
+        )
+
+    if found["runner"] != RUNNER:
+        raise reject("unknown-runner", "runner", RUNNER)
+    if tactic not in TACTIC_IDS:
+        raise reject("unknown-tactic", "tactic_id", "a tactic from 0 to 31")
+    if key.m not in HYBRID_BUCKETS:
+        raise reject("bad-plan", "m_bucket", "a hybrid bucket (1, 2, 4 ... 256, 512, 768 ...)")
+    if key.n <= 0:
+        raise reject("bad-plan", "n", "positive")
+    if key.k <= 0 or key.k % SCALE_BLOCK:
+        raise reject("bad-plan", "k", f"a positive multiple of {SCALE_BLOCK}")
+    for name, value in _shared_fields(metadata).items():
+        if found[name] != value:
+            raise reject("bad-plan", name, f"{shown(value)}, as the metadata say")
+    return key
+
+
+# Writing
+
+
+def _plans_text(document: Document) -> str:
+    if not document.plans:
+        return ""
+    shared = {
+        name: f'      "{name}": {json.dumps(value, ensure_ascii=False)}'
+        for name, value in _shared_fields(document.metadata).items()
+    }
+    first = "\n".join(
+        f"{shared[name]}," for name in ("architecture", "device_ordinal", "fp4_layout")
+    )
+    middle = "\n".join(f"{shared[name]}," for name in ("output_dtype", "runner", "scale_layout"))
+    last = shared["tactic_set_version"]
+    blocks = [
+        f"\n    {{\n{first}\n"
+        f'      "k": {key.k},\n      "m_bucket": {key.m},\n      "n": {key.n},\n'
+        f'{middle}\n      "tactic_id": {tactic},\n{last}\n    }}'
+        for key, tactic in sorted(document.plans.items())
+    ]
+    return ",".join(blocks) + "\n  "

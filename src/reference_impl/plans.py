@@ -1,0 +1,37 @@
+"""What a plan is: for a product of M x N x K, the tactic to run.
+
+In memory a set of plans is a mapping from `PlanKey` to a tactic id. Device, data type, layouts and
+tactic set are the same for all plans of one document, so they live once, in its metadata.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+RUNNER = "CutlassFp4GemmRunner"
+"""The only runner whose tactic ids have a meaning here."""
+
+SCALE_BLOCK = 16
+"""Values along K that share one scale; K is always a multiple of it."""
+
+
+class PlanKey(NamedTuple):
+    """The shape that a plan is for; ordered as documents are: by M, then N, then K.
+
+    `m` is a hybrid bucket, `n` output columns, `k` unpacked FP4 values (two per byte).
+    """
+
+    m: int
+    n: int
+    k: int
+
+
+Plans = Mapping[PlanKey, int]
+"""Tactic ids by shape."""
+
+
+def as_rows(plans: Plans) -> list[dict[str, int]]:
+    """The plans as the adapter interface lists them, sorted by (m, n, k)."""
+    return [
+        {"m": key.m, "n": key.n, "k": key.k, "tactic": tactic}
+        for key, tactic in sorted(plans.items())
+    ]

@@ -1,0 +1,3 @@
+"""What all tests share: pytest's own tool for testing plugins."""
+
+pytest_plugins = ["pytester"]
