@@ -490,7 +490,7 @@ def test_rejected_document_leaves_the_ready_map_alone(subject, native, rng):
     loaded = subject.stats(session)
     for rejected in (1, 2):
         assert isinstance(native.read(native.write(bad), session=session), Rejected)
-        assert subject.plans(session) == first
+        assert subject.plans(session) == first, "a rejected document changed the ready map"
         assert subject.stats(session).rejected == loaded.rejected + rejected
         assert subject.stats(session).loaded == loaded.loaded
     subject.close(session)

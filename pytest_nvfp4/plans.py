@@ -56,6 +56,11 @@ class Tactic:
         order = "swap" if self.swap_ab else "plain"
         return f"{'x'.join(map(str, self.tile))} {order} {self.scheduler}"
 
+    @property
+    def short_name(self) -> str:
+        """The same where two have to fit on a line: ``128x32x256 swap sk``."""
+        return self.name.replace("data-parallel", "dp").replace("stream-k", "sk")
+
 
 TACTICS: tuple[Tactic, ...] = tuple(
     Tactic(4 * index + variant, tile, swap_ab, scheduler)
@@ -135,13 +140,16 @@ def difference_table(
     changes: Iterable[Change], left_name: str = "left", right_name: str = "right"
 ) -> list[str]:
     """Lay out differing plans as lines of at most 80 columns: N, K, M, then both tactics."""
-    lines = [f"{'N':>6} {'K':>6} {'M':>5}  {left_name[:28]:<30}  {right_name[:28]}"]
+    lines = [f"{'N':>6} {'K':>6} {'M':>5}  {left_name[:26]:<26}  {right_name[:26]}"]
     lines += [
-        f"{key.n:>6} {key.k:>6} {key.m:>5}  {_cell(left):<30}  {_cell(right)}".rstrip()
+        f"{key.n:>6} {key.k:>6} {key.m:>5}  {_cell(left):<26}  {_cell(right)}".rstrip()
         for key, left, right in ((change.key, change.left, change.right) for change in changes)
     ]
     return lines
 
 
 def _cell(tactic: int | None) -> str:
-    return "—" if tactic is None else f"{tactic:>2} {tactic_name(tactic)}"
+    if tactic is None:
+        return "—"
+    known = 0 <= tactic < len(TACTICS)
+    return f"{tactic:>2} {TACTICS[tactic].short_name if known else tactic_name(tactic)}"

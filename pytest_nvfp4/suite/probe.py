@@ -9,7 +9,7 @@ from typing import Any
 from pytest_nvfp4.implementations.interface import Reading, Rejected, Stats
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.model import Judgement, documents, judge_flashinfer, judge_native
-from pytest_nvfp4.plans import PlanMap
+from pytest_nvfp4.plans import PlanKey, PlanMap
 
 Document = dict[str, Any]
 
@@ -22,6 +22,9 @@ class Dialect:
     judge: Callable[[bytes, Mapping[str, Any]], Judgement]
     read: str
 
+
+_LOADED_BEFORE = PlanMap([(PlanKey(1, 7, 16), 3)])
+"""A plan that no document under test has, so that a partial installation shows."""
 
 NATIVE = Dialect(documents.native, judge_native, "read_native")
 FLASHINFER = Dialect(documents.flashinfer, judge_flashinfer, "read_flashinfer")
@@ -132,11 +135,11 @@ class Probe:
         session = self.subject.open({})
         assert isinstance(session, str), "open was rejected"
         good = self.folder / "good.json"
-        good.write_bytes(documents.native_bytes(self.document()))
+        good.write_bytes(documents.native_bytes(self.document(_LOADED_BEFORE)))
         assert isinstance(self.read(good, session=session), Reading), "rejected a good document"
         plans, stats = self.subject.plans(session), self.subject.stats(session)
         answer = self.read(path, expected, session)
-        self._rejection_agrees(answer, judgement)
+        self._is_rejected(answer, judgement)
         assert self.subject.plans(session) == plans, "a rejected document changed the ready map"
         after = self.subject.stats(session)
         assert isinstance(stats, Stats)
@@ -148,6 +151,7 @@ class Probe:
             stats.saved,
             stats.lazy,
         ), "a rejected document changed another counter"
+        self._rejection_agrees(answer, judgement)
         self.subject.close(session)
 
     def agrees(self, content: bytes) -> None:
@@ -166,11 +170,16 @@ class Probe:
             raise
 
     @staticmethod
-    def _rejection_agrees(answer: Reading | Rejected, judgement: Judgement) -> None:
+    def _is_rejected(answer: Reading | Rejected, judgement: Judgement) -> Rejected:
         findings = "; ".join(map(str, judgement.findings[:3]))
         assert isinstance(answer, Rejected), f"accepted a bad document, which has {findings}"
-        assert judgement.allows(answer.code, answer.member), (
-            f"rejected for {_said(answer)}, but what is wrong is {findings}"
+        return answer
+
+    def _rejection_agrees(self, answer: Reading | Rejected, judgement: Judgement) -> None:
+        rejected = self._is_rejected(answer, judgement)
+        assert judgement.allows(rejected.code, rejected.member), (
+            f"rejected for {_said(rejected)}, but what is wrong is "
+            + "; ".join(map(str, judgement.findings[:3]))
         )
 
 

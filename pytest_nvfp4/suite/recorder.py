@@ -5,6 +5,7 @@ files show them.
 """
 
 import importlib
+import os
 from collections.abc import Collection, Generator
 from pathlib import Path
 
@@ -96,7 +97,7 @@ class Recorder:
             )
         except OSError as error:
             return f"(not written: {error.strerror})"
-        return str(paths[0])
+        return os.path.relpath(paths[0], item.config.invocation_params.dir)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect verdicts; the highest of a case's phases counts."""

@@ -1,0 +1,174 @@
+"""The schema for other languages and the decoders here say the same about every message."""
+
+import copy
+import importlib.resources
+import json
+import random
+
+import jsonschema
+import pytest
+
+from pytest_nvfp4 import oracle
+from pytest_nvfp4.implementations.interface import (
+    CAPABILITIES,
+    DECODERS,
+    OPERATIONS,
+    Rejected,
+    decode_rejection,
+    encode_tactic,
+)
+from pytest_nvfp4.implementations.loader import load
+from pytest_nvfp4.model import documents
+from pytest_nvfp4.plans import TACTICS
+
+SCHEMA = json.loads(
+    (
+        importlib.resources.files("pytest_nvfp4.implementations") / "interface.schema.json"
+    ).read_text()
+)
+
+
+def validator(definition: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(
+        {"$ref": f"#/$defs/{definition}", "$defs": SCHEMA["$defs"]}
+    )
+
+
+def calls(folder):
+    """One good call of every operation, in an order that works."""
+    adapter = load("reference").make_adapter()
+    description = adapter.describe()
+    metadata = description["native_metadata"]
+    plans = oracle.load().plans
+    document = documents.native(metadata, plans)
+    native, imported = folder / "native.json", folder / "import.json"
+    native.write_bytes(documents.native_bytes(document))
+    imported.write_bytes(oracle.load().document)
+    session = adapter.open(environment={"HOME": str(folder)})["session"]
+    environment = {"HOME": str(folder)}
+    expected = dict(oracle.load().metadata)
+    arguments = {
+        "describe": {},
+        "resolve": {"environment": environment, "metadata": metadata},
+        "bucket": {"m": 300},
+        "profiles": {"maximum": 300},
+        "tactic_digest": {"tactics": [encode_tactic(tactic) for tactic in TACTICS]},
+        "read_native": {"path": str(native), "expected": metadata, "session": session},
+        "read_flashinfer": {"path": str(imported), "expected": expected, "session": None},
+        "serialize": {"document": document},
+        "merge": {"prior": document, "current": document},
+        "write_native": {"path": str(folder / "new.json"), "document": document},
+        "open": {"environment": environment},
+        "plans": {"session": session},
+        "stats": {"session": session},
+        "close": {"session": session},
+    }
+    for operation, given in arguments.items():
+        yield operation, given, getattr(adapter, operation)(**copy.deepcopy(given))
+
+
+def decodes(operation, data) -> bool:
+    try:
+        DECODERS[operation](data)
+    except ValueError:
+        return False
+    return True
+
+
+def test_schema_is_a_schema_and_names_every_operation():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert set(SCHEMA["$defs"]["answers"]) == set(OPERATIONS) == set(DECODERS)
+    requests = SCHEMA["$defs"]["request"]["oneOf"]
+    assert {r["properties"]["op"]["const"]: tuple(r["required"][2:]) for r in requests} == dict(
+        OPERATIONS
+    )
+    claims = SCHEMA["$defs"]["answers"]["describe"]["properties"]["capabilities"]["items"]["enum"]
+    assert set(claims) == set(CAPABILITIES)
+    assert {op for ops in CAPABILITIES.values() for op in ops} | {"describe"} == set(OPERATIONS)
+
+
+def test_real_traffic_is_valid_in_both_directions(tmp_path):
+    seen = set()
+    for operation, given, answer in calls(tmp_path):
+        validator("request").validate({"seq": 1, "op": operation, **given})
+        validator("reply").validate({"seq": 1, "ok": answer})
+        validator(f"answers/{operation}").validate(answer)
+        DECODERS[operation](answer)
+        seen.add(operation)
+    assert seen == set(OPERATIONS)
+
+
+ODD_VALUES = (None, True, 7, -1, 1.5, "", "x", "0123456789abcdef", [], {}, [1, 2, 3], {"a": 1})
+
+
+def mutated(data, rng):
+    """The data with one thing changed, anywhere in it."""
+    data = copy.deepcopy(data)
+    places = [(None, None)]
+
+    def walk(value):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, child in list(items):
+            places.append((value, key))
+            if isinstance(child, dict | list):
+                walk(child)
+
+    if isinstance(data, dict | list):
+        walk(data)
+    owner, key = rng.choice(places)
+    if owner is None:
+        return rng.choice(ODD_VALUES)
+    what = rng.choice(["delete", "replace", "replace", "add"])
+    if what == "delete":
+        del owner[key]
+    elif what == "replace":
+        owner[key] = rng.choice(ODD_VALUES)
+    elif isinstance(owner, dict):
+        owner[rng.choice(["new", "plans", "m"])] = rng.choice(ODD_VALUES)
+    else:
+        owner.append(rng.choice(ODD_VALUES))
+    return data
+
+
+def test_decoders_and_schema_agree_about_damaged_answers(tmp_path):
+    seed = random.SystemRandom().randrange(2**32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    verdicts = set()
+    for operation, _, answer in calls(tmp_path):
+        if isinstance(answer, dict) and isinstance(answer.get("plans"), list):
+            del answer["plans"][3:]  # small, so that every mutation has its chance
+        judge = validator(f"answers/{operation}")
+        for _ in range(150):
+            data = mutated(answer, rng)
+            valid = judge.is_valid(data)
+            assert decodes(operation, data) == valid, (operation, data)
+            verdicts.add((operation, valid))
+    assert len(verdicts) > len(OPERATIONS), "the mutations broke too little to say anything"
+
+
+@pytest.mark.parametrize(
+    ("data", "good"),
+    [
+        ({"code": "syntax", "member": "", "message": "no"}, True),
+        ({"code": "", "member": "", "message": "no"}, False),
+        ({"code": "syntax", "member": "", "message": " "}, False),
+        ({"code": "syntax", "member": None, "message": "no"}, False),
+        ({"code": "syntax", "message": "no"}, False),
+        ({"code": "syntax", "member": "", "message": "no", "extra": 1}, False),
+        ("syntax", False),
+    ],
+)
+def test_rejections(data, good):
+    assert validator("rejection").is_valid(data) == good
+    if good:
+        assert isinstance(decode_rejection(data), Rejected)
+    else:
+        with pytest.raises(ValueError, match="."):
+            decode_rejection(data)
+
+
+def test_a_repeated_plan_key_is_an_error_that_a_schema_cannot_say():
+    row = {"m": 1, "n": 2, "k": 16, "tactic": 0}
+    with pytest.raises(ValueError, match="twice"):
+        DECODERS["plans"]([row, dict(row, tactic=1)])

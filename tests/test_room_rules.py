@@ -1,0 +1,133 @@
+"""Who may look into whom: the import graph, and what loading the plugin costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+STANDARD = sys.stdlib_module_names
+
+# Folder → what its files may import at all, and what only inside functions.
+ROOMS = {
+    "pytest_nvfp4": ({"pytest", "pytest_nvfp4"}, {"hypothesis", "syrupy", "numpy"}),
+    "conformance": ({"pytest", "pytest_nvfp4"}, set()),
+    "src/reference_impl": ({"numpy", "ml_dtypes"}, {"cupy", "flashinfer"}),
+    "fixtures": (set(), set()),
+}
+
+# Inside pytest_nvfp4: a package or module → what it may import of its siblings, from the ground up.
+FLOORS = {
+    "plans": set(),
+    "oracle": {"plans"},
+    "model": {"plans"},
+    "fuzz": {"plans", "model"},
+    "implementations": {"plans", "model"},
+    "faults": {"plans"},
+    "results": set(),
+    "checking": {"plans", "oracle", "model"},
+    "suite": {"plans", "oracle", "model", "implementations", "faults", "fuzz", "results"},
+    "plugin": {"plans", "oracle", "suite"},
+    "cli": {"checking", "oracle", "implementations", "results", "suite"},
+}
+
+
+def imports(path):
+    """(module, is it at the top level) of every import in a file, relative ones resolved away."""
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    guarded = {
+        id(node)
+        for block in tree.body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+    }
+    for node in ast.walk(tree):
+        if id(node) in guarded:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) in top) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module, id(node) in top
+            yield from ((f"{node.module}.{alias.name}", id(node) in top) for alias in node.names)
+
+
+def files(room):
+    found = sorted((ROOT / room).rglob("*.py"))
+    assert found, f"no files in {room}"
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_room_looks_only_where_it_may(room):
+    always, lazily = ROOMS[room]
+    for path in files(room):
+        for module, at_top in imports(path):
+            root = module.partition(".")[0]
+            allowed = root in STANDARD or root in always or (root in lazily and not at_top)
+            assert allowed, f"{path.relative_to(ROOT)} imports {module}"
+
+
+def test_suite_and_plugin_never_name_each_others_insides():
+    for path in files("pytest_nvfp4"):
+        for module, _ in imports(path):
+            assert not module.startswith("pytest_nvfp4.conformance"), path
+    for path in files("conformance"):
+        for module, _ in imports(path):
+            assert not module.startswith("pytest_nvfp4.conformance"), (
+                f"{path}: a helper in the suite"
+            )
+
+
+def test_floors_of_the_plugin_are_kept():
+    seen = set()
+    for path in files("pytest_nvfp4"):
+        relative = path.relative_to(ROOT / "pytest_nvfp4")
+        floor = relative.parts[0].removesuffix(".py")
+        if floor == "__init__":
+            continue
+        seen.add(floor)
+        for module, _ in imports(path):
+            parts = module.split(".")
+            if parts[0] != "pytest_nvfp4" or len(parts) < 2:
+                continue
+            other = parts[1]
+            if other in FLOORS and other != floor:
+                assert other in FLOORS[floor], f"{relative} imports {module}"
+    assert seen == set(FLOORS), "a new part of the plugin has no floor yet"
+
+
+def test_nobody_imports_private_pytest():
+    for room in [*ROOMS, "tests"]:
+        for path in files(room):
+            for module, _ in imports(path):
+                assert not module.startswith("_pytest"), f"{path.relative_to(ROOT)}"
+
+
+def loaded_by(statement):
+    """The names of all modules that a statement loads in a fresh interpreter."""
+    code = f"{statement}; import sys; print(*sys.modules, sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    return set(done.stdout.split())
+
+
+HEAVY = ("hypothesis", "numpy", "torch", "cupy", "syrupy", "flashinfer", "nvfp4_reference", "xdist")
+
+
+def test_loading_the_plugin_loads_nothing_heavy():
+    loaded = loaded_by("import pytest_nvfp4.plugin")
+    assert "pytest_nvfp4.plugin" in loaded
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_reference_stands_where_pytest_is_absent():
+    blocked = "import sys; sys.modules['pytest'] = sys.modules['pytest_nvfp4'] = None"
+    loaded = loaded_by(
+        f"{blocked}; import nvfp4_reference.adapter; nvfp4_reference.adapter.make().describe()"
+    )
+    assert "nvfp4_reference" in loaded

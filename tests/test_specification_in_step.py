@@ -1,0 +1,71 @@
+"""Ids, tests and documentation name each other, in both directions."""
+
+import ast
+import re
+from pathlib import Path
+
+from pytest_nvfp4.results import contracts
+
+ROOT = Path(__file__).parent.parent
+SPECIFICATION = contracts.packaged()
+FILES = {
+    "PATH": "test_options.py",
+    "BUCK": "test_buckets.py",
+    "TACT": "test_tactics.py",
+    "NDOC": "test_native_document.py",
+    "FIMP": "test_flashinfer_import.py",
+    "MERG": "test_merge.py",
+    "PUBL": "test_publication.py",
+}
+
+
+def proven(path):
+    """(contract id, test function) of every test in a file; a test without an id is an error."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            ids = [
+                d.args[0].value
+                for d in node.decorator_list
+                if isinstance(d, ast.Call) and ast.unparse(d.func) == "contract"
+            ]
+            assert len(ids) == 1, f"{path.name}::{node.name} proves {ids}"
+            yield ids[0], node
+
+
+def all_proven():
+    return [
+        (i, n, p) for p in sorted((ROOT / "conformance").glob("test_*.py")) for i, n in proven(p)
+    ]
+
+
+def test_every_contract_has_a_test_and_every_test_a_contract():
+    known = {contract.id for contract in SPECIFICATION.contracts}
+    assert {contract_id for contract_id, _, _ in all_proven()} == known
+
+
+def test_area_is_the_file():
+    assert {area.id for area in SPECIFICATION.areas} == set(FILES)
+    for contract_id, node, path in all_proven():
+        assert path.name == FILES[contract_id.partition("-")[0]], node.name
+
+
+def test_every_test_asserts_something():
+    speaks = {"assert", "accepts", "rejects", "agrees", "skip", "save", "_is_refused", "merge"}
+    for contract_id, node, _ in all_proven():
+        words = {type(n).__name__.lower() for n in ast.walk(node)}
+        words |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+        words |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        assert words & speaks, f"{contract_id}: {node.name} cannot fail"
+
+
+def test_page_of_contracts_is_generated_from_the_specification():
+    page = (ROOT / "conformance" / "CONTRACTS.md").read_text()
+    assert page == contracts.markdown(SPECIFICATION)
+    assert set(re.findall(r"^\| ([A-Z]{4}-\d+) ", page, re.MULTILINE)) == {
+        contract.id for contract in SPECIFICATION.contracts
+    }
+
+
+def test_readme_names_every_area():
+    readme = (ROOT / "README.md").read_text()
+    assert set(FILES) <= set(re.findall(r"\b[A-Z]{4}\b", readme))
