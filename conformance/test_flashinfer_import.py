@@ -219,7 +219,6 @@ def test_key_that_breaks_the_grammar(flashinfer, name):
 
 
 @contract("FIMP-6")
-@over(IN_PROCESS)
 def test_keys_are_never_evaluated(flashinfer, tmp_path):
     trace = tmp_path / "evaluated"
     code = f"open({str(trace)!r}, 'w').close()"

@@ -50,10 +50,11 @@ def read_file(path: str) -> bytes | Finding:
     except OSError as error:
         code = "not-regular" if error.errno in (errno.ENXIO, errno.ENODEV) else "unreadable"
         return Finding((code,), "", f"cannot open {path}: {error.strerror}")
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        return Finding(("not-regular",), "", f"{path} is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return Finding(("not-regular",), "", f"{path} is not a regular file")
         if status.st_size > facts.MAX_BYTES:
             return Finding(("too-large",), "", f"{path} has {status.st_size} bytes")
         try:

@@ -44,7 +44,7 @@ class InProcess:
             code, member = getattr(error, "code", None), getattr(error, "member", None)
             if isinstance(code, str) and isinstance(member, str):
                 return "rejected", {"code": code, "member": member, "message": str(error)}
-            raise SubjectError(f"{operation} raised {type(error).__name__}: {error}") from error
+            raise ReportedError(f"{operation} raised {type(error).__name__}: {error}") from error
 
     def close(self) -> None:
         """Nothing to end: the object is the caller's."""

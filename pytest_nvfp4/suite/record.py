@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import SubjectError
+from pytest_nvfp4.implementations.interface import (
+    ReportedError,
+    SubjectError,
+    UnsupportedError,
+)
 from pytest_nvfp4.results.verdicts import Verdict
 
 _MAX_REQUESTS = 50
@@ -37,8 +41,8 @@ class Record:
 def classify(call: "pytest.CallInfo[None]") -> tuple[Verdict, str]:
     """The verdict of one phase of a case, and the sentence that explains it.
 
-    An assertion is about the contract; anything else that is raised means that no verdict could be
-    reached.
+    An assertion is about the contract, and so is an operation that breaks where it has to answer or
+    reject. Anything else that is raised means that no verdict could be reached.
     """
     if call.excinfo is None:
         return Verdict.PASSED, ""
@@ -47,6 +51,8 @@ def classify(call: "pytest.CallInfo[None]") -> tuple[Verdict, str]:
         return Verdict.SKIPPED, str(error)
     if call.when == "call" and isinstance(error, AssertionError | pytest.fail.Exception):
         return Verdict.FAILED, first_line(error)
+    if isinstance(error, ReportedError) and not isinstance(error, UnsupportedError):
+        return Verdict.FAILED, f"it broke where it had to answer: {error}"
     if isinstance(error, SubjectError):
         return Verdict.ERROR, str(error)
     return Verdict.ERROR, f"{type(error).__name__}: {first_line(error)}"

@@ -187,6 +187,10 @@ class Run:
 
     def _wanted(self, item: pytest.Item) -> bool:
         assert self.description is not None
+        callspec = getattr(item, "callspec", None)
+        transport = callspec and callspec.params.get("subject")
+        if transport is not None and transport not in self.target.transports:
+            return False  # a test over a transport that this implementation does not have
         contract = contract_of(item, self.specification)
         needed = {contract.capability, *(mark.args[0] for mark in item.iter_markers(REQUIRES))}
         return contract.id in self.selected and needed <= self.description.capabilities

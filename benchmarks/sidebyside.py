@@ -1,0 +1,62 @@
+"""Measure things side by side: interleaved rounds, medians, one table, bars as ratios."""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: what was measured, seconds of both sides, and the highest ratio allowed."""
+
+    name: str
+    ours: float
+    theirs: float
+    bar: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.theirs
+
+    @property
+    def missed(self) -> bool:
+        return self.bar is not None and self.ratio > self.bar
+
+
+def medians(*sides: Callable[[], object], rounds: int = 15, number: int = 20) -> list[float]:
+    """Median seconds of one call of each side; the sides take turns within every round."""
+    times: list[list[float]] = [[] for _ in sides]
+    for side in sides:
+        side()
+    for _ in range(rounds):
+        for side, taken in zip(sides, times, strict=True):
+            start = time.perf_counter()
+            for _ in range(number):
+                side()
+            taken.append((time.perf_counter() - start) / number)
+    return [statistics.median(taken) for taken in times]
+
+
+def show(rows: list[Row], ours: str, theirs: str) -> int:
+    """Print the table; return the exit status."""
+    print(f"{'':<38} {ours:>12} {theirs:>12} {'ratio':>7} {'bar':>6}")
+    for row in rows:
+        bar = "" if row.bar is None else f"{row.bar:g}"
+        mark = "  missed" if row.missed else ""
+        times = f"{unit(row.ours):>12} {unit(row.theirs):>12} {row.ratio:>7.2f}"
+        print(f"{row.name:<38} {times} {bar:>6}{mark}")
+    return int(any(row.missed for row in rows))
+
+
+def unit(seconds: float) -> str:
+    """A time with a unit that suits it."""
+    for scale, name in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:.1f} {name}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def main(measure: Callable[[], int]) -> None:
+    sys.exit(measure())

@@ -1,0 +1,135 @@
+"""A mistake in the call is one sentence and exit status 4; a broken subject is an error verdict."""
+
+import sys
+import textwrap
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--nvfp4-impl=refrence"], "did you mean 'reference'?"),
+        (["--nvfp4-impl=no_such_module:make"], "cannot import 'no_such_module'"),
+        (["--nvfp4-impl=exec:./nowhere --flag"], "no executable './nowhere'"),
+        (["--nvfp4-impl=exec:true"], "ended while it had to answer describe (exit status 0)"),
+        (["--nvfp4-impl=exec:false"], "exit status 1"),
+        (
+            ["--nvfp4-impl=exec:sleep 1000", "--nvfp4-timeout=0.5"],
+            "no answer to describe within 0.5 s",
+        ),
+        (["--nvfp4-impl=exec:yes"], "something that is not JSON"),
+        (["--nvfp4-impl=exec:echo '{}'"], "without its sequence number"),
+        (["--nvfp4-contract=NDOC-99"], "NDOC-9"),
+        (["--nvfp4-contract=ndco"], "'ndco' is not in specification"),
+        (["--nvfp4-contract=,"], "--nvfp4-contract"),
+        (["--nvfp4-level=may"], "--nvfp4-level is 'may'; use must or should"),
+        (["--nvfp4-report=r.xml"], "--nvfp4-report is 'r.xml'; its name must end in .json"),
+        (["--nvfp4-badge=b.png"], "--nvfp4-badge is 'b.png'; its name must end in .svg or .json"),
+        (["--nvfp4-seed=-1"], "--nvfp4-seed is '-1'; use a non-negative integer"),
+        (["--nvfp4-seed=one"], "--nvfp4-seed"),
+        (["--nvfp4-timeout=0"], "--nvfp4-timeout is '0'; use a number of seconds above 0"),
+        (["--nvfp4-timeout=soon"], "--nvfp4-timeout"),
+        (["--nvfp4-timeout=nan"], "--nvfp4-timeout"),
+        (["--nvfp4-deviations=absent.toml"], "absent.toml"),
+        (["--nvfp4-deviations=bad.toml"], "bad.toml"),
+    ],
+    ids=lambda value: " ".join(value)[8:40] if isinstance(value, list) else "",
+)
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_mistake_in_the_call(pytester, monkeypatch, arguments, part, workers):
+    monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, sys.path)))
+    (pytester.path / "bad.toml").write_text("[[deviation]]\ncontract = 'NDOC-99'\nreason = 'x'\n")
+    result = pytester.runpytest_subprocess(
+        "-p", "nvfp4", "--nvfp4-conformance", workers, *arguments
+    )
+    output = result.stdout.str() + result.stderr.str()
+    assert result.ret == 4, output
+    assert part in output
+    assert "Traceback" not in output
+    assert "INTERNALERROR" not in output
+
+
+def test_mistake_in_the_environment_names_its_variable(pytester, monkeypatch):
+    monkeypatch.setenv("NVFP4_CONFORMANCE", "perhaps")
+    result = pytester.runpytest_subprocess("-p", "nvfp4")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*NVFP4_CONFORMANCE is 'perhaps'; use true or false*"])
+
+
+SUBJECT = """
+    import json, os, sys, time
+    CLAIMS = {"protocol": 1, "name": "fragile", "version": "1", "language": "Python",
+              "homepage": "", "capabilities": ["buckets"]}
+    for line in sys.stdin:
+        r = json.loads(line)
+        if r["op"] == "describe":
+            answer = CLAIMS
+        elif r["op"] == "profiles":
+            answer = [r["maximum"]]
+        elif r["op"] == "bucket" and r["m"] not in (300, 1):
+            BREAK
+        else:
+            answer = 512 if r["m"] == 300 else 1
+        print(json.dumps({"seq": r["seq"], "ok": answer}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("breaking", "part"),
+    [
+        ("sys.exit(3)", "exit status 3"),
+        ("os.kill(os.getpid(), 9)", "killed by SIGKILL"),
+        ("time.sleep(1000)", "no answer to bucket within 2 s"),
+        ("print('noise', flush=True); continue", "not JSON"),
+        ("answer = 'many'", "breaks the adapter interface"),
+        ("raise MemoryError('all gone')", "all gone"),
+        ("os.close(1); os.close(0)", "ended"),
+    ],
+)
+def test_broken_subject_is_an_error_verdict_and_is_restarted(
+    pytester, conformance, verdicts, breaking, part
+):
+    path = pytester.path / "fragile.py"
+    path.write_text(textwrap.dedent(SUBJECT).replace("BREAK", breaking))
+    result = conformance("--nvfp4-timeout=2", "--tb=no", impl=f"exec:{sys.executable} {path}")
+    found = verdicts(result)
+    assert found["BUCK-1"] == found["BUCK-3"] == "error"
+    assert found["BUCK-2"] == "failed", "after a restart the next cases go on"
+    assert result.ret == 1
+    case = next(c for c in result.report["contracts"] if c["id"] == "BUCK-1")["cases"][0]
+    assert part in case["message"]
+
+
+def test_python_adapter_that_lies_about_its_schema(pytester, monkeypatch):
+    monkeypatch.syspath_prepend(pytester.path)
+    monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, [str(pytester.path), *sys.path])))
+    pytester.makepyfile(liar="class Liar:\n    def describe(self): return {'protocol': 1}\n")
+    result = pytester.runpytest_subprocess(
+        "-p", "nvfp4", "--nvfp4-conformance", "--nvfp4-impl=liar:Liar"
+    )
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*adapter of 'liar:Liar' (in process) is broken: describe: *"])
+
+
+def test_worker_that_dies_is_an_error_and_no_pass(pytester, conformance, verdicts, monkeypatch):
+    monkeypatch.syspath_prepend(pytester.path)
+    pytester.makepyfile(
+        deadly="""
+        import os
+        class Deadly:
+            def describe(self):
+                return {"protocol": 1, "name": "deadly", "version": "1", "language": "Python",
+                        "homepage": "", "capabilities": ["buckets"]}
+            def bucket(self, m):
+                if m == 0 and "PYTEST_XDIST_WORKER" in os.environ:
+                    os._exit(1)
+                return 1 if m < 2 else 512
+            def profiles(self, maximum):
+                return [maximum]
+        """
+    )
+    result = conformance("--nvfp4-contract=BUCK-1", "-n2", "--tb=no", impl="deadly:Deadly")
+    assert result.report["run"]["complete"] is False
+    assert verdicts(result)["BUCK-1"] == "error"
+    assert result.ret == 1
