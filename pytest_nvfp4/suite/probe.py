@@ -1,11 +1,13 @@
 """Put one document before the subject, and hold its answer to the model's verdict."""
 
 import copy
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_nvfp4.fuzz.byte_edits import Substitution
 from pytest_nvfp4.implementations.interface import Reading, Rejected, Stats
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.model import Judgement, documents, judge_flashinfer, judge_native
@@ -157,6 +159,17 @@ class Probe:
     def agrees(self, content: bytes) -> None:
         """The subject gives the verdict of the model, whichever that is."""
         self._path.write_bytes(content)
+        self._agrees(content)
+
+    def agrees_on_each(self, document: bytes, edits: Iterable[Substitution]) -> None:
+        """The same for each edit of a document, one byte in the file at a time."""
+        with self.write(document).open("r+b", buffering=0) as file:
+            for edit in edits:
+                os.pwrite(file.fileno(), bytes((edit.value,)), edit.offset)
+                self._agrees(edit.apply(document))
+                os.pwrite(file.fileno(), document[edit.offset : edit.offset + 1], edit.offset)
+
+    def _agrees(self, content: bytes) -> None:
         judgement = self.dialect.judge(content, self.metadata)
         answer = self.read(self._path)
         try:
