@@ -2,7 +2,7 @@
 
 Conversions are those of `ml_dtypes`: to nearest, ties to even. What lies beyond the largest
 value saturates, and that is done here, because E4M3 conversion would otherwise give NaN.
-Source: NVFP4 as in FlashInfer 0.6.13; OCP Microscaling Formats 1.0, sections 5.3.1 and 5.3.3.
+Source: OCP Microscaling Formats (E2M1) and OCP 8-bit Floating Point (E4M3) specifications.
 """
 
 from typing import Any, TypeAlias
@@ -26,8 +26,7 @@ E4M3_LARGEST_BYTE = 0x7E
 def to_e2m1(numbers: Floats) -> Bytes:
     """The 4-bit code of each number, one per byte; beyond ±6 saturates.
 
-    A number that rounds to zero keeps its sign (code 0 or 8), as the conversion instruction does.
-    The numbers are not NaN.
+    A number that rounds to zero keeps its sign (code 0 or 8). The numbers are not NaN.
     """
     return np.clip(numbers, -E2M1_MAX, E2M1_MAX).astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
 

@@ -15,7 +15,10 @@ Edges: an all-zero matrix has global scale 1; where the quotient overflows float
 about 8e-36) it is the largest float32. A block whose scale rounds to zero becomes zeros. A scale
 below 2^-6 is an E4M3 subnormal and used as it is. A value may saturate at ±6 where its scale was
 rounded down, or was capped at 448 under a global scale given by the caller. NaN or infinity is an
-error. Source: FlashInfer 0.6.13's FP4 quantization.
+error.
+
+This is NVFP4's usual two-level recipe with IEEE divisions. A kernel that multiplies with an
+approximate reciprocal instead may round a near-tie the other way.
 """
 
 import numpy as np
