@@ -6,11 +6,18 @@
     imported = read_flashinfer(path, ImportMetadata.from_json(expected))
     update(options.native_path, Document(options.metadata, {PlanKey(2048, 5120, 6144): 4}))
 
+    session = Session(options)
+    session.warm_up(2048, [(5120, 6144), (14336, 5120)])
+    session.complete()
+    session.lookup(17, 5120, 6144)
+
 To learn what the contracts mean, read `plans`, `buckets` and `tactics`, then `environment` and
-`options`, then `native_document`, `flashinfer_import`, `merge` and `publication`.
+`options`, then `native_document`, `flashinfer_import`, `merge` and `publication`: the documents.
+Then `plan_map`, `profiling`, `warm_up` and `session`: the running cache.
 """
 
 from . import buckets, tactics
+from .diagnostics import Statistics
 from .environment import ImportMetadata, NativeMetadata
 from .errors import Code, Rejected
 from .flashinfer_import import Import, read_flashinfer
@@ -19,7 +26,7 @@ from .native_document import Document, read_native
 from .options import Options, resolve
 from .plans import PlanKey, Plans
 from .publication import update
-from .ready_map import ReadyMap, Statistics
+from .session import Session
 
 __all__ = [
     "Code",
@@ -30,8 +37,8 @@ __all__ = [
     "Options",
     "PlanKey",
     "Plans",
-    "ReadyMap",
     "Rejected",
+    "Session",
     "Statistics",
     "buckets",
     "merged",

@@ -1,7 +1,7 @@
 """The reference behind the adapter interface, protocol version 1.
 
 Every method is one operation: plain JSON-able data in and out, a refusal as `Rejected`. Whatever
-is kept between two calls is a session's ready map.
+is kept between two calls is a session.
 """
 
 import itertools
@@ -17,12 +17,16 @@ from . import (
     options,
     publication,
 )
+from .back_ends import BackEnd
+from .concurrency import plan_together
 from .environment import ImportMetadata, NativeMetadata
 from .errors import Rejected
 from .members import object_member, shown
 from .merge import merged
-from .plans import Plans, as_rows
-from .ready_map import ReadyMap
+from .plans import as_rows
+from .profiling import Profiler
+from .scripted_timer import Script
+from .session import Served, Session
 from .tactics import TACTICS, Tactic, digest
 
 PROTOCOL = 1
@@ -39,6 +43,13 @@ CAPABILITIES = (
     "merge",
     "publication",
     "session",
+    "plan-map",
+    "scripted-timer",
+    "warm-up",
+    "frozen",
+    "capture-guard",
+    "diagnostics",
+    "fresh-process",
 )
 
 _Metadata = TypeVar("_Metadata", NativeMetadata, ImportMetadata)
@@ -54,7 +65,8 @@ class Adapter:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._sessions: dict[str, ReadyMap] = {}
+        self._sessions: dict[str, Session] = {}
+        self._profiler = Profiler()
         self._lock = threading.Lock()
 
     # Facts
@@ -111,26 +123,34 @@ class Adapter:
     ) -> dict[str, object]:
         """The plans of a native file; with a session, installed there."""
         environment = _metadata(NativeMetadata, expected, "expected")
-        ready = None if session is None else self._session(session)
+        target = None if session is None else self._session(session)
         try:
             document = native_document.read_native(_text(path, "path"), environment)
-        except Rejected:
-            _count_rejection(ready)
+        except Rejected as rejected:
+            if target is not None:
+                target.count_rejection("native", rejected)
             raise
-        return _installed(document.plans, 0, ready)
+        if target is not None:
+            ours = environment == target.options.metadata
+            target.install(document.plans, "native", ours=ours)
+        return {"plans": as_rows(document.plans), "ignored": 0}
 
     def read_flashinfer(
         self, path: str, expected: dict[str, object], session: str | None = None
     ) -> dict[str, object]:
         """The plans of a FlashInfer file; with a session, installed there."""
         environment = _metadata(ImportMetadata, expected, "expected")
-        ready = None if session is None else self._session(session)
+        target = None if session is None else self._session(session)
         try:
             found = flashinfer_import.read_flashinfer(_text(path, "path"), environment)
-        except Rejected:
-            _count_rejection(ready)
+        except Rejected as rejected:
+            if target is not None:
+                target.count_rejection("import", rejected)
             raise
-        return _installed(found.plans, found.ignored, ready)
+        if target is not None:
+            ours = environment == ImportMetadata.of_this_machine()
+            target.install(found.plans, "import", ours=ours)
+        return {"plans": as_rows(found.plans), "ignored": found.ignored}
 
     def serialize(self, document: dict[str, object]) -> str:
         """The text of the file that holds `document`."""
@@ -149,48 +169,103 @@ class Adapter:
     # Sessions
 
     def open(self, environment: dict[str, str]) -> dict[str, str]:
-        """A session with a fresh ready map; a wrong option rejects."""
-        options.resolve(_variables(environment))
+        """A session without plans; a wrong option rejects, and no file is touched."""
+        found = options.resolve(_variables(environment))
         with self._lock:
             name = f"session-{next(self._numbers)}"
-            self._sessions[name] = ReadyMap()
+            self._sessions[name] = Session(found, name=name, profiler=self._profiler)
         return {"session": name}
+
+    def warm_up(
+        self,
+        session: str,
+        max_tokens: int,
+        shapes: list[list[int]],
+        timings: dict[str, object] | None = None,
+    ) -> dict[str, int]:
+        """Load the session's files and make every profile of every shape ready."""
+        target = self._session(session)
+        back_end = _back_end(timings)
+        weights = [(n, k) for n, k in _rows(shapes, ("N", "K"), "shapes")]
+        return asdict(target.warm_up(max_tokens, weights, back_end=back_end))
+
+    def complete(self, session: str) -> dict[str, object]:
+        """End the warm-up and save; a failed save is an answer and not a rejection."""
+        return asdict(self._session(session).complete())
+
+    def abandon(self, session: str) -> None:
+        """End the warm-up and write nothing."""
+        self._session(session).abandon()
+
+    def plan(
+        self,
+        session: str,
+        m: int,
+        n: int,
+        k: int,
+        *,
+        capturing: bool = False,
+        timings: dict[str, object] | None = None,
+    ) -> dict[str, object]:
+        """The plan that serves M x N x K, tuned if it must be."""
+        target = self._session(session)
+        if not isinstance(capturing, bool):
+            raise TypeError(f"capturing is {shown(capturing)}; give true or false.")
+        return asdict(target.plan(m, n, k, capturing=capturing, back_end=_back_end(timings)))
+
+    def plan_many(
+        self, session: str, requests: list[list[int]], timings: dict[str, object] | None = None
+    ) -> dict[str, object]:
+        """Plans for many requests at once, each from a thread of its own."""
+        target = self._session(session)
+        back_end = _back_end(timings)
+        served, tunings = plan_together(
+            target,
+            [(m, n, k) for m, n, k in _rows(requests, ("M", "N", "K"), "requests")],
+            back_end,
+        )
+        return {"plans": [_outcome(one) for one in served], "tunings": tunings}
 
     def plans(self, session: str) -> list[dict[str, int]]:
         """The session's ready map, sorted."""
-        return as_rows(self._session(session).snapshot())
+        return as_rows(self._session(session).plans())
 
-    def stats(self, session: str) -> dict[str, int]:
-        """What the session counted."""
+    def stats(self, session: str) -> dict[str, object]:
+        """Where the session keeps its plans, and what it counted."""
         return asdict(self._session(session).statistics())
+
+    def trace(self, session: str) -> list[dict[str, object]]:
+        """What the last tuning of the session asked of its timer, in order."""
+        return [step._asdict() for step in self._session(session).trace()]
+
+    def fingerprint(self, session: str) -> str:
+        """16 hex digits of the session's environment."""
+        return self._session(session).fingerprint
 
     def close(self, session: str) -> None:
         """End the session; its name is not used again."""
-        self._session(session)
+        target = self._session(session)
         with self._lock:
             self._sessions.pop(session, None)
+        target.close()
 
-    def _session(self, name: str) -> ReadyMap:
+    def _session(self, name: str) -> Session:
         with self._lock:
-            ready = self._sessions.get(_text(name, "session"))
-        if ready is None:
+            found = self._sessions.get(_text(name, "session"))
+        if found is None:
             raise Rejected(
                 "lifecycle",
                 name,
                 f"there is no open session {shown(name)}; open one and use the name it returns.",
             )
-        return ready
+        return found
 
 
-def _count_rejection(ready: ReadyMap | None) -> None:
-    if ready is not None:
-        ready.reject()
-
-
-def _installed(plans: Plans, ignored: int, ready: ReadyMap | None) -> dict[str, object]:
-    if ready is not None:
-        ready.install(plans)
-    return {"plans": as_rows(plans), "ignored": ignored}
+def _outcome(one: Served | Rejected) -> dict[str, object]:
+    if isinstance(one, Rejected):
+        rejected = {"code": one.code, "member": one.member, "message": one.message}
+        return {"rejected": rejected}
+    return {"tactic": one.tactic, "tuned": one.tuned}
 
 
 # Arguments: a caller's mistake is a TypeError or ValueError and never a rejection.
@@ -205,6 +280,21 @@ def _text(value: object, name: str) -> str:
 def _integer(value: object, name: str) -> int:
     if type(value) is not int:
         raise TypeError(f"{name} is {shown(value)}; give an integer.")
+    return value
+
+
+def _back_end(timings: object) -> BackEnd | None:
+    return None if timings is None else Script.from_json(timings)
+
+
+def _rows(value: object, columns: tuple[str, ...], name: str) -> list[list[int]]:
+    if not isinstance(value, list):
+        raise TypeError(f"{name} is {shown(value)}; give a list.")
+    for index, row in enumerate(value):
+        if not isinstance(row, list) or len(row) != len(columns):
+            raise ValueError(
+                f"{name}[{index}] is {shown(row)}; give a list of {' and '.join(columns)}."
+            )
     return value
 
 

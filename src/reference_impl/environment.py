@@ -17,6 +17,8 @@ from . import tactics
 from .buckets import HYBRID_BUCKET_VERSION
 from .errors import Rejected
 from .members import INT32, UINT8, Object, integer_member, shown, text_member
+from .plans import Identity
+from .profiling import REPEATS, WARM_UPS
 
 FORMAT = "vllm.cpp_nvfp4_autotune_v1"
 DEFAULT_DELAY_MICROSECONDS = 5000
@@ -73,11 +75,11 @@ class NativeMetadata:
             hybrid_bucket_version=HYBRID_BUCKET_VERSION,
             output_dtype="bf16",
             output_dtype_id=0,
-            repeats=10,
+            repeats=REPEATS,
             scale_layout="cutlass_8x4",
             tactic_descriptor_digest=tactics.digest(),
             tactic_set_version=tactics.TACTIC_SET_VERSION,
-            warmups=3,
+            warmups=WARM_UPS,
         )
 
     @classmethod
@@ -130,6 +132,18 @@ class NativeMetadata:
             if getattr(self, name) != getattr(other, name):
                 return name
         return None
+
+    @property
+    def identity(self) -> Identity:
+        """The part of the environment that every plan repeats."""
+        return Identity(
+            architecture=self.architecture,
+            device_ordinal=self.device_ordinal,
+            fp4_layout=self.fp4_layout,
+            output_dtype=self.output_dtype_id,
+            scale_layout=self.scale_layout,
+            tactic_set_version=self.tactic_set_version,
+        )
 
     @property
     def fingerprint(self) -> str:

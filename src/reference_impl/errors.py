@@ -1,8 +1,8 @@
 """The one exception with which the reference says no.
 
-A rejection is an answer and not an accident: a document, an option or a publication was refused
-for a stated reason. Anything else that is raised here (`TypeError`, `ValueError`) is a mistake in
-the calling code.
+A rejection is an answer and not an accident: a document, an option, a publication or a lookup was
+refused for a stated reason. Anything else that is raised here (`TypeError`, `ValueError`) is a
+mistake in the calling code.
 """
 
 from typing import Literal
@@ -27,15 +27,18 @@ Code = Literal[
     "configuration",
     "publication",
     "lifecycle",
+    "frozen-miss",
+    "capture-miss",
+    "no-valid-tactic",
 ]
 
 
 class Rejected(Exception):  # noqa: N818  (a verdict; "RejectedError" would call it a failure of ours)
-    """The reference refuses a document, an option or a publication as a whole.
+    """The reference refuses a document, an option, a publication or a lookup as a whole.
 
     `code` is the kind of reason; `member` names the offending place: a member such as
-    `plans[3].tactic_id`, an environment variable, a path or a session, and "" for the document
-    as a whole. `str()` is one sentence: what was wrong, where, what to do.
+    `plans[3].tactic_id`, an environment variable, a path, a session or a shape "M,N,K", and ""
+    for the document as a whole. `str()` is one sentence: what was wrong, where, what to do.
     """
 
     def __init__(self, code: Code, member: str, message: str) -> None:

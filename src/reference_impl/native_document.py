@@ -14,7 +14,7 @@ Source: FlashInfer 0.6.13 autotuner.py:150-196, 1813-1900, for rejection as a un
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NoReturn, cast
 
 from . import files, strict_json
@@ -90,17 +90,9 @@ def validate(root: object, expected: NativeMetadata | None = None) -> Document:
     return Document(metadata, plans)
 
 
-def _shared_fields(metadata: NativeMetadata) -> dict[str, object]:
+def _shared_fields(metadata: NativeMetadata) -> dict[str, str | int]:
     """The seven members that every plan of one document has in common."""
-    return {
-        "architecture": metadata.architecture,
-        "device_ordinal": metadata.device_ordinal,
-        "fp4_layout": metadata.fp4_layout,
-        "output_dtype": metadata.output_dtype_id,
-        "runner": RUNNER,
-        "scale_layout": metadata.scale_layout,
-        "tactic_set_version": metadata.tactic_set_version,
-    }
+    return asdict(metadata.identity)
 
 
 # Reading

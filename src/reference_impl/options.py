@@ -42,7 +42,8 @@ class Options:
     """How the cache behaves in this process.
 
     `metadata` is the environment with the resolved delay; `native_path` and `import_path` are None
-    where there is no such file; `warnings` are sentences for the log, once.
+    where there is no such file; `default_native_path` says that the path was chosen here and not
+    by the user; `warnings` are sentences for the log, once.
     """
 
     metadata: NativeMetadata
@@ -50,6 +51,7 @@ class Options:
     frozen: bool = False
     bypass: bool = False
     native_path: str | None = None
+    default_native_path: bool = False
     import_path: str | None = None
     direct_scales: bool = True
     warnings: tuple[str, ...] = ()
@@ -77,7 +79,8 @@ def resolve(environment: Mapping[str, str], metadata: NativeMetadata | None = No
     direct_scales = _boolean(environment, DIRECT_SCALES, default=True)
     machine = _with_delay(environment, machine)
     import_path = environment.get(IMPORT_PATH) or None
-    native_path = environment.get(NATIVE_PATH) or default_path(environment, machine)
+    explicit_path = environment.get(NATIVE_PATH) or None
+    native_path = explicit_path or default_path(environment, machine)
     warnings = []
     if native_path is None:
         if frozen and import_path is None:
@@ -103,6 +106,7 @@ def resolve(environment: Mapping[str, str], metadata: NativeMetadata | None = No
         metadata=machine,
         frozen=frozen,
         native_path=native_path,
+        default_native_path=native_path is not None and explicit_path is None,
         import_path=import_path,
         direct_scales=direct_scales,
         warnings=tuple(warnings),

@@ -5,6 +5,7 @@ tactic set are the same for all plans of one document, so they live once, in its
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 RUNNER = "CutlassFp4GemmRunner"
@@ -12,6 +13,22 @@ RUNNER = "CutlassFp4GemmRunner"
 
 SCALE_BLOCK = 16
 """Values along K that share one scale; K is always a multiple of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a tactic id means beside its shape; the same for all plans of one document.
+
+    Named and sorted as the members of a plan are; `output_dtype` is the type's id.
+    """
+
+    architecture: int
+    device_ordinal: int
+    fp4_layout: str
+    output_dtype: int
+    runner: str = RUNNER
+    scale_layout: str
+    tactic_set_version: int
 
 
 class PlanKey(NamedTuple):

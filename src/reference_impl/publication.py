@@ -23,23 +23,41 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from . import native_document
+from .damage import is_damage
 from .errors import Rejected
 from .files import read_regular, reason, uninterrupted
 from .merge import merged
 from .native_document import Document
+from .plans import Plans
 
 _logger = logging.getLogger(__name__)
 
 
-def update(path: str, document: Document) -> Document:
+REJECTED_SUFFIX = ".rejected"
+"""What a damaged file's name is extended by where its bytes are kept."""
+
+
+def update(
+    path: str, document: Document, *, loaded: Plans | None = None, replace_damaged: bool = False
+) -> Document:
     """Merge `document` into the file at `path`, publish the result and return it.
 
     What counts is the file as it is now, not as it was when it was loaded; an empty file counts
-    as absent. A file that is corrupt, foreign or unreadable rejects with its own code and stays as
-    it is; a system call that fails rejects with `publication`, and leaves the old bytes and no
-    temporary file. Missing parent directories are created.
+    as absent. So the plans of `document` win over the file's, and those that were only `loaded`
+    from it earlier win over nothing and fill gaps. A file that is corrupt, foreign or unreadable
+    rejects with its own code and stays as it is; with `replace_damaged`, one that is damage (see
+    `damage`) gives way, its bytes kept beside it under its name and `.rejected`.
+
+    A system call that fails rejects with `publication`, and leaves the old bytes and no temporary
+    file; that includes the last one, which brings the new name to the disk. Until it has
+    succeeded, a power failure could undo what was reported as saved; so where it fails, the old
+    bytes are put back and the save has failed, though a reader may have met the new document in
+    between. Where even that fails, the message says that the new document is in place.
+
+    Missing parent directories are created.
     """
     try:
         destination = _destination(path)
@@ -47,23 +65,39 @@ def update(path: str, document: Document) -> Document:
         if not os.path.isdir(directory):
             os.makedirs(directory, exist_ok=True)
         with _locked(directory) as descriptor:
-            mode = _existing_mode(destination)
-            if mode is not None and (data := read_regular(destination)):
-                document = merged(native_document.parse(data, document.metadata), document)
+            before = _existing(destination)
+            damaged = False
+            prior = Document(document.metadata, loaded or {})
+            if before is not None and before.data:
+                try:
+                    found = native_document.parse(before.data, document.metadata)
+                except Rejected as rejected:
+                    damaged = replace_damaged and is_damage(before.data, rejected)
+                    if not damaged:
+                        raise
+                else:
+                    prior = merged(prior, found)
+            document = merged(prior, document)
             text = document.render().encode()
             # Nothing is published that the next process would refuse.
             native_document.parse(text, document.metadata)
-            _replace(destination, text, mode)
-            _settle(directory, descriptor)
+            if damaged and before is not None:
+                _replace(destination + REJECTED_SUFFIX, before)
+                uninterrupted(os.fsync, descriptor)  # kept for certain before the name is taken
+                _logger.warning("a damaged plan file gave way; its bytes are kept beside it.")
+            _replace(destination, _File(text, before.mode if before else None))
+            _settle(path, destination, before, descriptor)
     except (OSError, ValueError) as error:
-        why = reason(error) if isinstance(error, OSError) else str(error)
-        raise Rejected(
-            "publication",
-            path,
-            f"{path!r} could not be written ({why}); the file is as it was, "
-            "so make room or name a writable path and save again.",
-        ) from error
+        raise _unpublished(path, error, "the file is as it was") from error
     return document
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file's bytes and its permission bits; without a mode, those that the umask leaves."""
+
+    data: bytes
+    mode: int | None
 
 
 def _destination(path: str) -> str:
@@ -84,15 +118,15 @@ def _destination(path: str) -> str:
         raise
 
 
-def _existing_mode(destination: str) -> int | None:
-    """The permission bits of the file that will be replaced; None where there is none."""
+def _existing(destination: str) -> _File | None:
+    """The file that will be replaced; None where there is none."""
     try:
         status = uninterrupted(os.stat, destination)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(status.st_mode):
         raise _not_regular(destination)
-    return stat.S_IMODE(status.st_mode)
+    return _File(read_regular(destination), stat.S_IMODE(status.st_mode))
 
 
 @contextmanager
@@ -111,18 +145,18 @@ def _locked(directory: str) -> Iterator[int]:
             os.close(descriptor)
 
 
-def _replace(destination: str, data: bytes, mode: int | None) -> None:
-    """Give `destination` the bytes `data` in one step, with `mode` or, if None, by the umask."""
+def _replace(destination: str, new: _File) -> None:
+    """Make `destination` the file `new` in one step."""
     # The name is random alone: process ids repeat between containers that share a directory.
     name = f".nvfp4-{os.urandom(16).hex()}.tmp"
     temporary = os.path.join(os.path.dirname(destination), name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = uninterrupted(os.open, temporary, flags, 0o666 if mode is None else 0o600)
+    descriptor = uninterrupted(os.open, temporary, flags, 0o666 if new.mode is None else 0o600)
     try:
         try:
-            _write(descriptor, data)
-            if mode is not None:
-                uninterrupted(os.fchmod, descriptor, mode)
+            _write(descriptor, new.data)
+            if new.mode is not None:
+                uninterrupted(os.fchmod, descriptor, new.mode)
             uninterrupted(os.fsync, descriptor)
         finally:
             # Some file systems report a failed write only here, so a failure counts.
@@ -145,21 +179,38 @@ def _write(descriptor: int, data: bytes) -> None:
         rest = rest[written:]
 
 
-def _settle(directory: str, descriptor: int) -> None:
-    """Bring the new name to the disk.
+def _settle(path: str, destination: str, before: _File | None, descriptor: int) -> None:
+    """Bring the new name to the disk, or put back what was there.
 
-    The document is published by now, and no failure can take it back: it is reported in the log
-    and not as a failed save, which would claim that the old bytes are in place.
+    The old bytes are in memory, since they were merged. A link to the old file, made before every
+    rename, would restore it without writing; but it would cost each save two calls more, and a
+    kill between them would leave it behind.
     """
     try:
         uninterrupted(os.fsync, descriptor)
     except OSError as error:
-        _logger.warning(
-            "the directory %s could not be brought to disk (%s); the saved plans are in place, "
-            "but a power failure may bring the old file back.",
-            directory,
-            reason(error),
-        )
+        if error.errno == errno.EINVAL:
+            return  # this file system has no such operation; the save is as durable as it gets
+        try:
+            if before is None:
+                uninterrupted(os.unlink, destination)
+            else:
+                _replace(destination, before)
+        except OSError:
+            raise _unpublished(
+                path, error, "the new plans are in place, but a power failure may undo them"
+            ) from error
+        raise
+
+
+def _unpublished(path: str, error: OSError | ValueError, state: str) -> Rejected:
+    why = reason(error) if isinstance(error, OSError) else str(error)
+    return Rejected(
+        "publication",
+        path,
+        f"{path!r} could not be written ({why}); {state}, "
+        "so make room or name a writable path and save again.",
+    )
 
 
 def _not_regular(path: str) -> Rejected:

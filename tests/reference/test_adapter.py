@@ -23,8 +23,15 @@ OPERATIONS = {
     "merge": ["prior", "current"],
     "write_native": ["path", "document"],
     "open": ["environment"],
+    "warm_up": ["session", "max_tokens", "shapes", "timings"],
+    "complete": ["session"],
+    "abandon": ["session"],
+    "plan": ["session", "m", "n", "k", "capturing", "timings"],
+    "plan_many": ["session", "requests", "timings"],
     "plans": ["session"],
     "stats": ["session"],
+    "trace": ["session"],
+    "fingerprint": ["session"],
     "close": ["session"],
 }
 
@@ -97,8 +104,10 @@ def test_a_session(subject: adapter.Adapter, tmp_path: Path, rng: random.Random)
         subject.read_flashinfer(str(path), expected, session)
     assert subject.plans(session) == found["plans"]
     counts = {"loaded": 64, "rejected": 1, "tuned": 0, "saved": 0, "lazy": 0}
-    assert subject.stats(session) == counts
-    assert subject.stats(other) == dict.fromkeys(counts, 0)
+    path_here = subject.resolve({"HOME": "/h"}, None)["native_path"]
+    assert subject.stats(session) == {"path": path_here, "mode": "read-write", **counts}
+    none = {"path": None, "mode": "process-local", **dict.fromkeys(counts, 0)}
+    assert subject.stats(other) == none
 
     native = editable(random_document(rng, 2))
     shared = found["plans"][0]

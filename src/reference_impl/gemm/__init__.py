@@ -1,0 +1,35 @@
+"""NVFP4 matrix products: quantization, 32 tactics in float32, and back ends to run them.
+
+    a, b = quantize(activation), quantize(weight)               # float32, M × K and N × K
+    output = run(4, a, b, default_alpha(a, b))                  # bfloat16, M × N
+    gemm_case(16, 320, 384, tactic=4, seed=1, direct_sf=True)   # digests and the error
+
+Read `elements`, `scale_layout` and `quantization` for the format, `accumulation` and `stream_k`
+for what a tactic means, and `protocol` for what another back end has to bring.
+"""
+
+from .accuracy import TOLERANCES, dequantized_product, relative_error
+from .case import GemmCase, gemm_case
+from .matrix import Nvfp4Matrix
+from .numpy_backend import NumpyBackend
+from .product import OutputType, Problem, default_alpha, problem, run
+from .protocol import Backend, Timer
+from .quantization import quantize
+
+__all__ = [
+    "TOLERANCES",
+    "Backend",
+    "GemmCase",
+    "NumpyBackend",
+    "Nvfp4Matrix",
+    "OutputType",
+    "Problem",
+    "Timer",
+    "default_alpha",
+    "dequantized_product",
+    "gemm_case",
+    "problem",
+    "quantize",
+    "relative_error",
+    "run",
+]

@@ -1,0 +1,113 @@
+"""One block-scaled product: alpha * A·Bᵀ of two quantized operands, by one tactic.
+
+output = run(4, a, b, alpha)      # bfloat16, M × N, for a with M rows and b with N rows
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import tactics
+from ..errors import Rejected
+from .accumulation import accumulate
+from .elements import Doubles
+from .matrix import Nvfp4Matrix
+
+Output: TypeAlias = NDArray[Any]
+OutputType = Literal["bf16", "fp16", "fp32"]
+
+OUTPUT_DTYPES: dict[OutputType, np.dtype[Any]] = {
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "fp16": np.dtype(np.float16),
+    "fp32": np.dtype(np.float32),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Problem:
+    """Two operands ready to multiply: quantized, expanded once, and an output to write to.
+
+    `a`: M × K, the activation. `b`: N × K, the weight. `alpha`: a float32 that the sum is
+    multiplied with. `out`: M × N of an output dtype; it may be part of a larger array.
+    `expanded_a`, `expanded_b`: see `Nvfp4Matrix.expanded`; 8 bytes per value.
+    """
+
+    a: Nvfp4Matrix
+    b: Nvfp4Matrix
+    alpha: np.float32
+    out: Output
+    expanded_a: Doubles
+    expanded_b: Doubles
+
+
+def problem(a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float, out: Output) -> Problem:
+    """Check that the parts fit, and expand the operands.
+
+    `ValueError` for operands of different K, an alpha that is no finite float32, or an output of
+    another shape or dtype, or not writable.
+    """
+    if a.k != b.k:
+        raise ValueError(f"The operands have K = {a.k} and K = {b.k}; give two of equal K.")
+    with np.errstate(over="ignore", under="ignore"):
+        single = np.float32(alpha)
+    if not np.isfinite(single):
+        raise ValueError(f"Alpha is {alpha}; give a number that is finite in float32.")
+    if out.dtype not in OUTPUT_DTYPES.values():
+        raise ValueError(f"The output is {out.dtype}; give bfloat16, float16 or float32.")
+    if out.shape != (a.rows, b.rows):
+        raise ValueError(f"The output has shape {out.shape}; give {(a.rows, b.rows)}, M × N.")
+    if not out.flags.writeable:
+        raise ValueError("The output is read-only; give an array that may be written.")
+    return Problem(
+        a=a,
+        b=b,
+        alpha=single,
+        out=out,
+        expanded_a=a.expanded(),
+        expanded_b=b.expanded(),
+    )
+
+
+def empty_output(m: int, n: int, output: OutputType = "bf16") -> Output:
+    """An M × N output of NaN, in which an element that nothing writes shows."""
+    if output not in OUTPUT_DTYPES:
+        raise ValueError(f"The output type is {output!r}; give one of {', '.join(OUTPUT_DTYPES)}.")
+    return np.full((m, n), np.nan, OUTPUT_DTYPES[output])
+
+
+def default_alpha(a: Nvfp4Matrix, b: Nvfp4Matrix) -> float:
+    """1 / (global scale of a * global scale of b): the alpha that undoes the quantization."""
+    return 1.0 / (float(a.global_scale) * float(b.global_scale))
+
+
+def run_problem(tactic_id: int, prepared: Problem) -> None:
+    """Write alpha * A·Bᵀ to `prepared.out`, all of it and nothing else.
+
+    The float32 sum times alpha is rounded to float32, then to the output's dtype, both to
+    nearest even; beyond the dtype's range it becomes infinity.
+    `ValueError` for a tactic outside 0-31. The operands are not changed.
+    """
+    tactic = _tactic(tactic_id)
+    sums = accumulate(tactic, prepared.expanded_a, prepared.expanded_b)
+    with np.errstate(over="ignore", under="ignore"):
+        # Converted before it is written: swap-AB's transposed sums convert slowly in place.
+        prepared.out[...] = (sums * prepared.alpha).astype(prepared.out.dtype)
+
+
+def run(
+    tactic_id: int, a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float, output: OutputType = "bf16"
+) -> Output:
+    """alpha * A·Bᵀ, M × N: one call for `problem` and `run_problem`, errors included."""
+    prepared = problem(a, b, alpha, empty_output(a.rows, b.rows, output))
+    run_problem(tactic_id, prepared)
+    return prepared.out
+
+
+def _tactic(tactic_id: int) -> tactics.Tactic:
+    try:
+        return tactics.resolve(tactic_id)
+    except Rejected as unknown:
+        raise ValueError(str(unknown)) from unknown

@@ -1,0 +1,85 @@
+"""What a GEMM back end is: NumPy everywhere, CUTLASS through CuPy on a GPU.
+
+Profiling, graph capture and the GEMM contracts are written against this and nothing more.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from .elements import Floats
+from .matrix import Nvfp4Matrix
+from .product import Output
+
+
+class Timer(Protocol):
+    """The five calls that measuring a tactic is made of (contract PROF-1)."""
+
+    def run(self, tactic: int) -> None:
+        """Launch the tactic once."""
+
+    def synchronize(self) -> None:
+        """Return when everything launched has ended."""
+
+    def delay(self, microseconds: int) -> None:
+        """Keep the device busy for so long, so that what is launched meanwhile queues up."""
+
+    def event(self) -> Any:
+        """Record a point in time, in launch order; returns its handle."""
+
+    def elapsed_microseconds(self, start: Any, end: Any) -> float:
+        """The time between two recorded events."""
+
+
+class Prepared(Protocol):
+    """What any back end's prepared problem shows of itself: its operands, as bytes."""
+
+    @property
+    def a(self) -> Nvfp4Matrix:
+        """The activation, M × K."""
+
+    @property
+    def b(self) -> Nvfp4Matrix:
+        """The weight, N × K."""
+
+
+ProblemT = TypeVar("ProblemT", bound=Prepared)
+
+
+class Backend(Protocol[ProblemT]):
+    """One way to quantize and multiply. Errors of the caller are `ValueError`, one sentence."""
+
+    @property
+    def name(self) -> str:
+        """As in options and reports: `numpy`, `cupy`."""
+
+    def available(self) -> bool:
+        """Can it run here? Asking starts nothing and raises nothing."""
+
+    def quantize(
+        self, numbers: Floats, *, global_scale: float | None = None, direct: bool = True
+    ) -> Nvfp4Matrix:
+        """See `quantization.quantize`, whose bytes every back end must give."""
+
+    def prepare(self, m: int, n: int, k: int, seed: int, *, direct: bool = True) -> ProblemT:
+        """Random operands that depend on the arguments alone, ready to run.
+
+        The output is bfloat16, as in the native document, and NaN until something writes it.
+        """
+
+    def run_tactic(self, tactic_id: int, problem: ProblemT) -> None:
+        """Launch alpha * A·Bᵀ; it writes the problem's whole output and nothing else."""
+
+    def output(self, problem: ProblemT) -> Output:
+        """The problem's output on the host, M × N, once everything launched has ended."""
+
+    def runner(self, m: int, n: int, k: int) -> Callable[[int], None]:
+        """A call that launches a tactic, by id, on operands that stay the same between calls."""
+
+    def timer(self, m: int, n: int, k: int) -> Timer:
+        """A timer whose `run` is a `runner` of this shape."""
+
+    def capturing(self) -> bool:
+        """Is a graph being recorded now, so that nothing may be tuned?"""
+
+    def capture(self, launch: Callable[[], None]) -> Callable[[], None]:
+        """Record what `launch` launches; returns the call that replays it."""

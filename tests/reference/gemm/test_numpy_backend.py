@@ -1,0 +1,190 @@
+"""The NumPy back end, and GEMM-2 and GEMM-3 over processes."""
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from nvfp4_reference.gemm import (
+    Backend,
+    NumpyBackend,
+    Problem,
+    Timer,
+    gemm_case,
+    numpy_backend,
+    quantize,
+)
+from nvfp4_reference.gemm.operands import random_operands
+
+BACKEND: Backend[Problem] = NumpyBackend()
+
+EVERY_CASE = """
+import json, sys
+from nvfp4_reference.gemm import gemm_case
+m, n, k, seed = json.loads(sys.argv[1])
+print(json.dumps([
+    gemm_case(m, n, k, tactic=tactic, seed=seed, direct_sf=direct_sf)
+    for tactic in range(32) for direct_sf in (True, False)
+]))
+"""
+
+
+def in_a_fresh_process(arguments: tuple[int, int, int, int], threads: int) -> Any:
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", EVERY_CASE, json.dumps(arguments)],
+        env={**os.environ, **dict.fromkeys(names, str(threads))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_processes_and_threads_do_not_change_a_byte(rng: random.Random) -> None:
+    arguments = (
+        rng.randint(1, 200),
+        rng.randint(200, 500),
+        16 * rng.randint(20, 40),
+        rng.randrange(99),
+    )
+    print(arguments)
+    here = [
+        gemm_case(*arguments[:3], tactic=tactic, seed=arguments[3], direct_sf=direct_sf)
+        for tactic in range(32)
+        for direct_sf in (True, False)
+    ]
+    for threads in (1, 2, 5):
+        assert in_a_fresh_process(arguments, threads) == here
+    assert len({case["scales_sha256"] for case in here}) == 1
+    assert here[0::2] == here[1::2], "direct and composed scales differ"
+    assert max(case["relative_error"] for case in here) <= 2**-8
+
+
+def test_a_case_depends_on_its_seed() -> None:
+    one, other = (gemm_case(3, 32, 64, tactic=0, seed=seed, direct_sf=True) for seed in (1, 2))
+    assert one["output_sha256"] != other["output_sha256"]
+    assert one["scales_sha256"] != other["scales_sha256"]
+
+
+def test_what_the_digests_are_of() -> None:
+    prepared = BACKEND.prepare(3, 32, 64, 1)
+    BACKEND.run_tactic(7, prepared)
+    case = gemm_case(3, 32, 64, tactic=7, seed=1, direct_sf=True)
+    output, scales = (
+        prepared.out.tobytes(),
+        prepared.a.scales.tobytes() + prepared.b.scales.tobytes(),
+    )
+    assert case["output_sha256"] == hashlib.sha256(output).hexdigest()
+    assert case["scales_sha256"] == hashlib.sha256(scales).hexdigest()
+
+
+def test_a_problem_s_output_is_nan_until_it_is_run() -> None:
+    prepared = BACKEND.prepare(5, 33, 48, 1)
+    assert np.isnan(BACKEND.output(prepared).astype(np.float32)).all()
+    BACKEND.run_tactic(3, prepared)
+    found = BACKEND.output(prepared)
+    assert np.isfinite(found.astype(np.float32)).all()
+    assert str(found.dtype) == "bfloat16"
+    prepared.out[...] = 0
+    assert found.astype(np.float32).any(), "the output is not a copy"
+
+
+def test_prepared_block_scales_reach_over_e4m3() -> None:
+    scales = BACKEND.prepare(64, 64, 1024, 3).a.linear_scales()
+    assert scales.min() < 0x10
+    assert scales.max() == 0x7E
+    assert np.unique(scales).size > 64
+
+
+def test_the_first_block_of_a_row_keeps_its_size(rng: random.Random) -> None:
+    operands = random_operands(50, 60, 32, rng.randrange(2**32))
+    for operand in operands:
+        assert np.abs(operand[:, :16]).max(axis=1).min() > 0.1
+
+
+@pytest.mark.parametrize("direct_sf", [True, False])
+def test_both_operands_are_quantized_the_asked_way(
+    direct_sf: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def recording(*arguments: Any, **options: Any) -> Any:
+        asked.append(options["direct"])
+        return quantize(*arguments, **options)
+
+    monkeypatch.setattr(numpy_backend, "quantize", recording)
+    gemm_case(2, 32, 48, tactic=0, seed=0, direct_sf=direct_sf)
+    assert asked == [direct_sf, direct_sf]
+
+
+def test_the_weight_does_not_depend_on_m() -> None:
+    small, large = BACKEND.prepare(1, 32, 48, 5), BACKEND.prepare(9, 32, 48, 5)
+    assert small.b.values.tobytes() == large.b.values.tobytes()
+
+
+def test_quantize_is_the_quantizer(numbers: np.random.Generator) -> None:
+    matrix = numbers.standard_normal((3, 32)).astype(np.float32)
+    for direct in (True, False):
+        found = BACKEND.quantize(matrix, global_scale=2.0, direct=direct)
+        expected = quantize(matrix, global_scale=2.0)
+        assert found.values.tobytes() == expected.values.tobytes()
+        assert found.scales.tobytes() == expected.scales.tobytes()
+
+
+def test_the_timer_runs_and_measures() -> None:
+    timer: Timer = BACKEND.timer(4, 32, 48)
+    start = timer.event()
+    timer.delay(5000)
+    timer.run(31)
+    timer.synchronize()
+    assert timer.elapsed_microseconds(start, timer.event()) > 0
+    assert timer.elapsed_microseconds(1_000, 3_500) == 2.5
+    with pytest.raises(ValueError, match="tactic 32 does not exist"):
+        timer.run(32)
+
+
+def test_nothing_is_captured_on_a_cpu() -> None:
+    assert BACKEND.name == "numpy"
+    assert BACKEND.available()
+    assert not BACKEND.capturing()
+    prepared = BACKEND.prepare(4, 32, 48, 0)
+    replay = BACKEND.capture(lambda: BACKEND.run_tactic(2, prepared))
+    replay()
+    first = BACKEND.output(prepared).tobytes()
+    prepared.out[...] = 0
+    replay()
+    assert BACKEND.output(prepared).tobytes() == first
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "message"),
+    [
+        (0, 32, 64, "M is 0; give a positive integer"),
+        (-1, 32, 64, "M is -1"),
+        (1, 0, 64, "N is 0"),
+        (1, 32, 0, "K is 0"),
+        (1, 32, 24, "K is 24; give a multiple of 16"),
+        (True, 32, 64, "M is True"),
+        (1, 32.0, 64, "N is 32.0"),
+        (1, 32, "64", "K is '64'"),
+    ],
+)
+def test_shapes_that_nvfp4_does_not_have(m: Any, n: Any, k: Any, message: str) -> None:
+    for call in (BACKEND.runner, BACKEND.timer):
+        with pytest.raises(ValueError, match=message):
+            call(m, n, k)
+    with pytest.raises(ValueError, match=message):
+        gemm_case(m, n, k, tactic=0, seed=0, direct_sf=True)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.0, True, None])
+def test_a_seed_is_a_non_negative_integer(seed: Any) -> None:
+    with pytest.raises(ValueError, match="non-negative integer"):
+        random_operands(1, 1, 16, seed)
