@@ -4,6 +4,8 @@ With xdist, workers do the same, less the conclusion: the controller hears of ev
 the user properties of its reports, which also end up in JUnit files.
 """
 
+from __future__ import annotations  # pytest.TerminalReporter is public from 8.4 only
+
 import datetime
 import importlib
 import importlib.resources
