@@ -5,6 +5,8 @@ executable that speaks them as JSON lines. ``interface.schema.json`` beside this
 for people who write adapters in other languages; the decoders here hold every answer to it.
 """
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,9 +30,17 @@ OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "merge": ("prior", "current"),
         "write_native": ("path", "document"),
         "open": ("environment",),
+        "warm_up": ("session", "max_tokens", "shapes", "timings"),
+        "complete": ("session",),
+        "abandon": ("session",),
+        "plan": ("session", "m", "n", "k", "capturing", "timings"),
+        "plan_many": ("session", "requests", "load", "timings"),
         "plans": ("session",),
         "stats": ("session",),
+        "trace": ("session",),
+        "fingerprint": ("session",),
         "close": ("session",),
+        "gemm": ("m", "n", "k", "tactic", "seed", "direct_sf"),
     }
 )
 """Operation → the names of its arguments, all of them always given."""
@@ -45,6 +55,15 @@ CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "merge": ("merge",),
         "publication": ("write_native",),
         "session": ("open", "plans", "stats", "close"),
+        "plan-map": ("plan", "plan_many"),
+        "scripted-timer": ("trace",),
+        "warm-up": ("warm_up", "complete", "abandon"),
+        "frozen": ("warm_up",),
+        "capture-guard": ("plan",),
+        "diagnostics": ("fingerprint",),
+        "fresh-process": ("warm_up",),
+        "gemm": ("gemm",),
+        "ranks": (),
     }
 )
 """Capability → the operations that an adapter which claims it has to have, beside `describe`."""
@@ -115,13 +134,89 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """A session's counters."""
+    """A session's counters, and the file and mode (None where an adapter does not say)."""
 
     loaded: int
     rejected: int
     tuned: int
     saved: int
     lazy: int
+    path: str | None = None
+    mode: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WarmedUp:
+    """What a warm-up did: plans loaded and tuned, and the rejections of files that it met."""
+
+    loaded: int
+    tuned: int
+    rejected: tuple[Rejected, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What completing saved: the number of plans in the file, or why there is no new file."""
+
+    saved: int
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The tactic that serves a request, where it came from, and whether this request tuned it.
+
+    `source` is ``live`` (tuned earlier in this session), ``import``, ``native`` or ``tuned``.
+    """
+
+    tactic: int
+    source: str
+    tuned: bool
+    lazy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMany:
+    """What simultaneous requests got, how many tunings that took, and how the load fared."""
+
+    plans: tuple[Planned | Rejected, ...]
+    tunings: int
+    load: Rejected | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call that profiling made: ``run`` of a tactic, ``synchronize``, ``delay``, ``event``."""
+
+    step: str
+    tactic: int | None = None
+    microseconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A quantized matrix (rows × K): E2M1 pairs, E4M3 scales (linear and swizzled), global scale.
+
+    `packed` is rows × K/2 bytes with the low nibble first along K, `scales` rows × K/16 bytes,
+    `swizzled` the 128×4 layout, `global_scale` a float32 by which the values were multiplied.
+    """
+
+    rows: int
+    packed: bytes
+    scales: bytes
+    swizzled: bytes
+    global_scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One GEMM: operands A (M × K) and B (N × K), alpha, and the output (M × N) as bytes."""
+
+    a: Operand
+    b: Operand
+    alpha: float
+    output: bytes
+    output_dtype: str
 
 
 # --- Decoders: each takes an operation's answer as data and returns its value, or raises ValueError
@@ -299,8 +394,104 @@ def decode_options(data: object) -> Options:
 def decode_stats(data: object) -> Stats:
     """Decode the answer of `stats`."""
     names = ("loaded", "rejected", "tuned", "saved", "lazy")
-    row = _closed(data, "the stats", set(names))
-    return Stats(*(_member(row, name, int) for name in names))
+    row = _closed(data, "the stats", {*names, "path", "mode"})
+    counts = [_member(row, name, int) for name in names]
+    texts = [_member(row, name, str, optional=True) for name in ("path", "mode")]
+    return Stats(*counts, *texts)  # type: ignore[arg-type]
+
+
+def decode_warm_up(data: object) -> WarmedUp:
+    """Decode the answer of `warm_up`."""
+    row = _closed(data, "the result", {"loaded", "tuned", "rejected"})
+    rejected = _list_of(row.get("rejected"), "rejected", dict)
+    return WarmedUp(
+        _member(row, "loaded", int),
+        _member(row, "tuned", int),
+        tuple(decode_rejection(item) for item in rejected),
+    )
+
+
+def decode_completed(data: object) -> Completed:
+    """Decode the answer of `complete`."""
+    row = _closed(data, "the result", {"saved", "failure"})
+    return Completed(_member(row, "saved", int), _member(row, "failure", str, optional=True))
+
+
+def decode_planned(data: object) -> Planned:
+    """Decode the answer of `plan`."""
+    row = _closed(data, "a plan", {"tactic", "source", "tuned", "lazy"})
+    source = _member(row, "source", str)
+    check(source in ("live", "import", "native", "tuned"), f"source {source!r:.40} is unknown")
+    flags = [_member(row, name, bool) for name in ("tuned", "lazy")]
+    return Planned(_member(row, "tactic", int), source, *flags)
+
+
+def decode_many(data: object) -> PlannedMany:
+    """Decode the answer of `plan_many`."""
+    row = _closed(data, "the result", {"plans", "tunings", "load"})
+    plans = [
+        decode_rejection(_closed(item, "a plan", {"rejected"})["rejected"])
+        if "rejected" in item
+        else decode_planned(item)
+        for item in _list_of(row.get("plans"), "plans", dict)
+    ]
+    load = row.get("load")
+    return PlannedMany(
+        tuple(plans), _member(row, "tunings", int), None if load is None else decode_rejection(load)
+    )
+
+
+def decode_trace(data: object) -> tuple[Step, ...]:
+    """Decode the answer of `trace`."""
+    steps = []
+    for item in _list_of(data, "the trace", dict):
+        row = _closed(item, "a step", {"step", "tactic", "microseconds"})
+        name = _member(row, "step", str)
+        check(name in ("run", "synchronize", "delay", "event"), f"step {name!r:.40} is unknown")
+        numbers = [_member(row, key, int, optional=True) for key in ("tactic", "microseconds")]
+        steps.append(Step(name, *numbers))
+    return tuple(steps)
+
+
+def decode_product(data: object) -> Product:
+    """Decode the answer of `gemm`; bytes are base64."""
+    row = _closed(data, "the product", {"a", "b", "alpha", "output", "output_dtype"})
+    dtype = _member(row, "output_dtype", str)
+    check(dtype in ("bf16", "f16", "f32"), f"output_dtype {dtype!r:.40} is unknown")
+    return Product(
+        _operand(row.get("a")),
+        _operand(row.get("b")),
+        _number(row, "alpha"),
+        _bytes(row, "output"),
+        dtype,
+    )
+
+
+def _operand(data: object) -> Operand:
+    row = _closed(data, "an operand", {"rows", "packed", "scales", "swizzled", "global_scale"})
+    return Operand(
+        _member(row, "rows", int),
+        _bytes(row, "packed"),
+        _bytes(row, "scales"),
+        _bytes(row, "swizzled"),
+        _number(row, "global_scale"),
+    )
+
+
+def _number(row: Mapping[str, Any], name: str) -> float:
+    value = row.get(name)
+    check(
+        isinstance(value, int | float) and not isinstance(value, bool),
+        f"{name} is {value!r:.60}, no number",
+    )
+    return float(value)  # type: ignore[arg-type]
+
+
+def _bytes(row: Mapping[str, Any], name: str) -> bytes:
+    try:
+        return base64.b64decode(_member(row, name, str), validate=True)
+    except binascii.Error:
+        raise ValueError(f"{name} is not base64") from None
 
 
 def decode_document(data: object) -> Document:
@@ -361,9 +552,17 @@ DECODERS: Final[Mapping[str, Callable[[object], Any]]] = MappingProxyType(
         "merge": decode_document,
         "write_native": _written,
         "open": _session,
+        "warm_up": decode_warm_up,
+        "complete": decode_completed,
+        "abandon": _nothing,
+        "plan": decode_planned,
+        "plan_many": decode_many,
         "plans": decode_plans,
         "stats": decode_stats,
+        "trace": decode_trace,
+        "fingerprint": decode_digest,
         "close": _nothing,
+        "gemm": decode_product,
     }
 )
 """Operation → the decoder of its answer."""
