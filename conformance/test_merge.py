@@ -1,14 +1,16 @@
 """MERG: merging what a file holds with what this process tuned."""
 
 import copy
+from pathlib import Path
 
 import pytest
 
 from pytest_nvfp4.implementations.interface import Rejected
 from pytest_nvfp4.model import documents, facts, judge_native
 from pytest_nvfp4.plans import PlanMap
-from pytest_nvfp4.suite import contract
+from pytest_nvfp4.suite import contract, requires
 from pytest_nvfp4.suite.fixtures import random_plans
+from pytest_nvfp4.suite.sessions import NATIVE_PATH, fastest, full_map
 
 
 @pytest.fixture
@@ -92,3 +94,70 @@ def test_documents_of_two_environments_do_not_merge(subject, native, halves, fie
     )
     assert answer.code in codes
     assert answer.member == f"_metadata.{field}"
+
+
+def write(path, metadata, plans):
+    document = documents.native(metadata, plans)
+    path.write_bytes(documents.native_bytes(document))
+    return path.read_bytes()
+
+
+@contract("MERG-4")
+@requires("warm-up")
+@pytest.mark.parametrize("field", ["gpu", "architecture", "tactic_descriptor_digest", "build_id"])
+@pytest.mark.parametrize("place", ["given path", "default path"])
+def test_foreign_entries_are_never_laundered(session, native, tmp_path, cache_file, field, place):
+    other = dict(native.metadata)
+    other[field] = other[field] + (1 if isinstance(other[field], int) else "x")
+    foreign = PlanMap({(1, 4096, 4096): 30, **full_map(20)})
+    variables = {} if place == "given path" else {NATIVE_PATH: ""}
+    path = Path(session(**variables).stats().path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = write(path, other, foreign)
+    opened = session(**variables)
+    opened.warm_up(timings=fastest(9))
+    opened.complete()
+    assert path.read_bytes() == before, "a well-formed foreign file was overwritten"
+    again = session(**variables)
+    again.warm_up(timings=fastest(8))
+    assert again.plans() == dict.fromkeys(full_map(), 8)
+
+
+@contract("MERG-5")
+@requires("warm-up")
+def test_what_others_added_in_between_stays(session, native, cache_file):
+    added = (1, 4096, 4096)
+    write(cache_file, native.metadata, PlanMap({(1, 16, 16): 7}))
+    opened = session()
+    opened.warm_up(timings=fastest(9))
+    write(cache_file, native.metadata, PlanMap({added: 31, **dict.fromkeys(full_map(), 2)}))
+    opened.saved()
+    plans = judge_native(cache_file.read_bytes(), native.metadata).plans
+    assert plans[added] == 31, "an entry that another process added was lost"
+    assert {key: plans[key] for key in full_map()} == dict.fromkeys(full_map(), 9)
+
+
+@contract("MERG-5")
+@requires("warm-up")
+@pytest.mark.parametrize("now", [b"{", b"\0" * 100, b"[" * 100_000, b"\xff", b"1" * 5000], ids=lambda b: ascii(b[:4]))
+def test_file_that_became_unreadable_loses_nothing(session, native, cache_file, now):
+    write(cache_file, native.metadata, full_map())
+    opened = session()
+    opened.warm_up()
+    cache_file.write_bytes(now)
+    completed = opened.complete()
+    assert completed.failure, "an unreadable file at a given path was replaced"
+    assert completed.saved == 0
+    assert cache_file.read_bytes() == now
+    assert opened.plans() == full_map(), "the map in memory is out of service"
+
+
+@contract("MERG-5")
+@requires("warm-up")
+def test_file_that_was_deleted_in_between_is_written_anew(session, native, cache_file):
+    write(cache_file, native.metadata, PlanMap({(1, 16, 16): 7}))
+    opened = session()
+    opened.warm_up(timings=fastest(9))
+    cache_file.unlink()
+    opened.saved()
+    assert judge_native(cache_file.read_bytes(), native.metadata).plans == opened.plans()

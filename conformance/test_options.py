@@ -10,6 +10,7 @@ from pytest_nvfp4.implementations.interface import Options, Reading, Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.suite import contract, over, requires
+from pytest_nvfp4.suite.sessions import SHAPES, fastest, full_map
 
 PERSISTENT = "VT_FP4_PERSISTENT_CACHE"
 NATIVE_PATH = "VT_FP4_AUTOTUNE_CACHE_PATH"
@@ -294,3 +295,36 @@ def test_save_into_an_unwritable_directory_is_reported(subject, launch, native, 
         assert isinstance(answer, Rejected), "a save that cannot have happened was reported as done"
         assert answer.code == "publication"
         assert os.listdir(sealed.folder) == []
+
+
+@contract("PATH-12")
+@requires("plan-map")
+@requires("scripted-timer")
+@requires("native-document")
+@requires("warm-up")
+def test_bypassed_cache_tunes_every_lookup_and_keeps_nothing(session, cache_file, description):
+    document = documents.native(description.native_metadata, full_map())
+    cache_file.write_bytes(documents.native_bytes(document))
+    before = cache_file.read_bytes(), os.listdir(cache_file.parent)
+    opened = session(**{PLAN_CACHE: "0"})
+    for tactic in (3, 4, 3):
+        served = opened.plan(4, *SHAPES[0], timings=fastest(tactic))
+        assert (served.tactic, served.tuned) == (tactic, True)
+    opened.try_warm_up()
+    opened.subject.complete(opened.name)
+    assert opened.plans() == {}
+    assert opened.stats().loaded == opened.stats().saved == 0
+    assert (cache_file.read_bytes(), os.listdir(cache_file.parent)) == before
+
+
+@contract("PATH-12")
+@requires("plan-map")
+@requires("capture-guard")
+def test_bypassed_lookup_during_capture_fails(session):
+    opened = session(**{PLAN_CACHE: "0"})
+    opened.plan(4, *SHAPES[0], timings=fastest(3))
+    trace = opened.trace()
+    answer = opened.try_plan(4, *SHAPES[0], timings=fastest(3), capturing=True)
+    assert isinstance(answer, Rejected), "a lookup measured during capture"
+    assert answer.code == "capture-miss"
+    assert opened.trace() == trace

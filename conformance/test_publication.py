@@ -4,6 +4,7 @@ import os
 import socket
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,8 @@ from pytest_nvfp4.implementations.interface import Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
 from pytest_nvfp4.model import documents, judge_native
 from pytest_nvfp4.plans import PlanMap
-from pytest_nvfp4.suite import contract, over
+from pytest_nvfp4.suite import contract, over, requires
+from pytest_nvfp4.suite.sessions import NATIVE_PATH, NO_CLOCK, fastest
 
 
 @pytest.fixture
@@ -219,3 +221,86 @@ def test_temporary_names_differ_between_equal_process_ids(watch, subject, folder
     ]
     assert None not in names, "nothing was renamed over the destination"
     assert len(set(names)) == 3, f"three containers chose the names {sorted(set(names))}"
+
+
+BROKEN = {
+    "half a document": lambda good: good[: len(good) // 2],
+    "NUL bytes": lambda good: b"\0" * len(good),
+    "no JSON": lambda good: b"not a document",
+    "bad plan": lambda good: good.replace(b'"tactic_id": ', b'"tactic_id": 9'),
+}
+
+
+@pytest.fixture
+def default_file(session):
+    """The default path, with its directory made, for sessions without a given path."""
+    path = Path(session(**{NATIVE_PATH: ""}).stats().path)
+    path.parent.mkdir(parents=True)
+    return path
+
+
+@contract("PUBL-14")
+@requires("warm-up")
+@pytest.mark.parametrize("damage", BROKEN)
+def test_corrupt_default_file_is_kept_beside_and_replaced(session, default_file, old, damage):
+    broken = BROKEN[damage](documents.native_bytes(old))
+    names = set()
+    for _ in range(2):
+        default_file.write_bytes(broken)
+        opened = session(**{NATIVE_PATH: ""})
+        opened.warm_up(timings=fastest(9))
+        assert default_file.read_bytes() == broken, "replaced before the warm-up completed"
+        opened.saved()
+        assert judge_native(default_file.read_bytes(), old["_metadata"]).plans == opened.plans()
+        kept = [p for p in default_file.parent.iterdir() if p != default_file]
+        assert [p.read_bytes() for p in kept] == [broken], "the corrupt bytes are not kept once"
+        names.add(kept[0].name)
+    assert len(names) == 1, "the name beside it is not a fixed one"
+
+
+@contract("PUBL-14")
+@requires("warm-up")
+@pytest.mark.parametrize("value", ["", "None", "unknown"])
+def test_indeterminate_default_file_is_replaced(session, default_file, old, value):
+    old["_metadata"]["cuda_driver"] = value
+    default_file.write_bytes(documents.native_bytes(old))
+    opened = session(**{NATIVE_PATH: ""})
+    opened.warm_up(timings=fastest(9))
+    opened.saved()
+    again = session(**{NATIVE_PATH: ""})
+    assert again.warm_up(timings=NO_CLOCK).tuned == 0, "tuning is lost at every start, for ever"
+
+
+@contract("PUBL-14")
+@requires("warm-up")
+@pytest.mark.parametrize("damage", BROKEN)
+def test_corrupt_file_at_a_given_path_is_left_alone(session, cache_file, old, damage):
+    broken = BROKEN[damage](documents.native_bytes(old))
+    cache_file.write_bytes(broken)
+    opened = session()
+    opened.warm_up(timings=fastest(9))
+    assert opened.complete().failure, "a corrupt file that the user named was replaced"
+    assert cache_file.read_bytes() == broken
+    assert os.listdir(cache_file.parent) == [cache_file.name]
+
+
+@contract("PUBL-14")
+@requires("warm-up")
+def test_empty_file_at_a_given_path_is_replaced(session, cache_file, old):
+    cache_file.write_bytes(b"")
+    opened = session()
+    opened.warm_up(timings=fastest(9))
+    opened.saved()
+    assert judge_native(cache_file.read_bytes(), old["_metadata"]).plans == opened.plans()
+
+
+@contract("PUBL-14")
+@requires("warm-up")
+@pytest.mark.parametrize("other", ["gpu", "format"])
+def test_well_formed_foreign_default_file_is_never_overwritten(session, default_file, old, other):
+    old["_metadata"][other] += " of tomorrow"
+    default_file.write_bytes(documents.native_bytes(old))
+    opened = session(**{NATIVE_PATH: ""})
+    opened.warm_up(timings=fastest(9))
+    assert opened.complete().failure, "a foreign file was replaced"
+    assert default_file.read_bytes() == documents.native_bytes(old)

@@ -57,11 +57,12 @@ def publication(calls: Sequence[Call], destination: str) -> Publication:
     return Publication(temporary, synced, after, in_place)
 
 
-def touched(calls: Sequence[Call], path: str) -> list[Call]:
-    """The calls that change a path, or may: opened for writing, created, renamed, removed."""
+def changes_below(calls: Sequence[Call], folder: str) -> list[Call]:
+    """The calls that change anything below a folder, or could: even an open that may write."""
+    below = f"{folder}/"
     return [
         call
         for call in calls
-        if path in (call.path, call.target)
+        if (call.path.startswith(below) or call.target.startswith(below) or call.path == folder)
         and (call.name in ("write", "rename", "unlink", "link") or call.writes or call.creates)
     ]

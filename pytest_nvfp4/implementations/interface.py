@@ -210,13 +210,17 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One GEMM: operands A (M × K) and B (N × K), alpha, and the output (M × N) as bytes."""
+    """One GEMM: operands A (M × K) and B (N × K), alpha, and the output (M × N) as bytes.
+
+    `guard` is the memory right behind the output, which the adapter filled with 0xA5 before.
+    """
 
     a: Operand
     b: Operand
     alpha: float
     output: bytes
     output_dtype: str
+    guard: bytes
 
 
 # --- Decoders: each takes an operation's answer as data and returns its value, or raises ValueError
@@ -455,7 +459,7 @@ def decode_trace(data: object) -> tuple[Step, ...]:
 
 def decode_product(data: object) -> Product:
     """Decode the answer of `gemm`; bytes are base64."""
-    row = _closed(data, "the product", {"a", "b", "alpha", "output", "output_dtype"})
+    row = _closed(data, "the product", {"a", "b", "alpha", "output", "output_dtype", "guard"})
     dtype = _member(row, "output_dtype", str)
     check(dtype in ("bf16", "f16", "f32"), f"output_dtype {dtype!r:.40} is unknown")
     return Product(
@@ -464,6 +468,7 @@ def decode_product(data: object) -> Product:
         _number(row, "alpha"),
         _bytes(row, "output"),
         dtype,
+        _bytes(row, "guard"),
     )
 
 

@@ -5,17 +5,25 @@ from typing import Any, Protocol
 
 from pytest_nvfp4.implementations.interface import (
     DECODERS,
+    Completed,
     Description,
     Document,
     Options,
+    Planned,
+    PlannedMany,
+    Product,
     Reading,
     Rejected,
     Stats,
+    Step,
     SubjectError,
+    WarmedUp,
     decode_rejection,
     encode_tactic,
 )
 from pytest_nvfp4.plans import PlanMap, Tactic
+
+Timings = Mapping[str, float | str] | None
 
 Answer = tuple[str, Any]
 """``("ok", data)`` or ``("rejected", data)``, not decoded yet."""
@@ -116,6 +124,70 @@ class Subject:
         """Open a session with an empty ready map."""
         return self.call("open", environment=dict(environment))  # type: ignore[no-any-return]
 
+    def warm_up(
+        self,
+        session: str,
+        max_tokens: int,
+        shapes: Sequence[tuple[int, int]],
+        timings: Timings = None,
+    ) -> WarmedUp | Rejected:
+        """Begin a warm-up, load the files, and run the pass at the maximum number of tokens.
+
+        `shapes` are (N, K); `timings` script the clock: microseconds, "raise", "nan", "inf" or
+        "-inf" by tactic id (as a string) or "default"; None measures for real.
+        """
+        return self.call(  # type: ignore[no-any-return]
+            "warm_up",
+            session=session,
+            max_tokens=max_tokens,
+            shapes=[list(shape) for shape in shapes],
+            timings=timings,
+        )
+
+    def complete(self, session: str) -> Completed | Rejected:
+        """End the warm-up and save."""
+        return self.call("complete", session=session)  # type: ignore[no-any-return]
+
+    def abandon(self, session: str) -> Rejected | None:
+        """End the warm-up without saving."""
+        return self.call("abandon", session=session)  # type: ignore[no-any-return]
+
+    def plan(
+        self,
+        session: str,
+        m: int,
+        n: int,
+        k: int,
+        *,
+        capturing: bool = False,
+        timings: Timings = None,
+    ) -> Planned | Rejected:
+        """The plan that serves M × N × K, tuned if it must be."""
+        return self.call(  # type: ignore[no-any-return]
+            "plan", session=session, m=m, n=n, k=k, capturing=capturing, timings=timings
+        )
+
+    def plan_many(
+        self,
+        session: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        load: str | None = None,
+        timings: Timings = None,
+    ) -> PlannedMany | Rejected:
+        """Plans for requests (M, N, K) that come at once, each in a thread of its own.
+
+        While they run, the scripted clock stands still until every request for a ready plan has
+        been answered and the native file `load`, if given, has been loaded or refused.
+        """
+        return self.call(  # type: ignore[no-any-return]
+            "plan_many",
+            session=session,
+            requests=[list(request) for request in requests],
+            load=load,
+            timings=timings,
+        )
+
     def plans(self, session: str) -> PlanMap | Rejected:
         """The session's ready map."""
         return self.call("plans", session=session)  # type: ignore[no-any-return]
@@ -127,3 +199,19 @@ class Subject:
     def close(self, session: str) -> Rejected | None:
         """End a session."""
         return self.call("close", session=session)  # type: ignore[no-any-return]
+
+    def trace(self, session: str) -> tuple[Step, ...] | Rejected:
+        """What the session's last tuning asked of the device, in order."""
+        return self.call("trace", session=session)  # type: ignore[no-any-return]
+
+    def fingerprint(self, session: str) -> str | Rejected:
+        """The 16 hex digits of the session's environment."""
+        return self.call("fingerprint", session=session)  # type: ignore[no-any-return]
+
+    def gemm(
+        self, m: int, n: int, k: int, *, tactic: int, seed: int, direct_sf: bool = True
+    ) -> Product | Rejected:
+        """Quantize random operands that follow from the seed, and multiply them with one tactic."""
+        return self.call(  # type: ignore[no-any-return]
+            "gemm", m=m, n=n, k=k, tactic=tactic, seed=seed, direct_sf=direct_sf
+        )

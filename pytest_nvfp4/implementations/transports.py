@@ -97,6 +97,16 @@ class JsonLines:
                 self.close()
             raise
 
+    def errors(self) -> str:
+        """What the subject has written to its standard error so far."""
+        self._errors.seek(0)
+        return self._errors.read().decode("utf-8", "backslashreplace")
+
+    def wait(self) -> None:
+        """Wait for a subject that is ending by itself, or was ended by somebody."""
+        if self._process is not None:
+            self._process.wait(self.timeout)
+
     def finish(self) -> None:
         """Let the subject end by itself, as at the end of its input; kill it if it does not."""
         if self._process is not None:

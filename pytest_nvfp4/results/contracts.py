@@ -22,6 +22,8 @@ from typing import Any
 MUST = "must"
 SHOULD = "should"
 LEVELS = (MUST, SHOULD)
+FUTURE = "future"
+"""A contract that nobody is held to yet: it is listed, and its cases are skipped by name."""
 
 _AREA_ID = re.compile(r"[A-Z]{4}")
 _CONTRACT_ID = re.compile(r"([A-Z]{4})-([1-9][0-9]{0,2})")
@@ -32,7 +34,7 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+")
 class Contract:
     """One promise of a plan cache.
 
-    `id` is `<area>-<number>`, `level` is "must" or "should", `capability` names what an
+    `id` is `<area>-<number>`, `level` is "must", "should" or "future", `capability` names what an
     implementation has to claim for the contract to apply, `source` cites where it comes from.
     """
 
@@ -216,8 +218,8 @@ def _contract(entry: Any, area: Mapping[str, Any]) -> Contract:
     match = _CONTRACT_ID.fullmatch(entry["id"])
     if match is None or match[1] != area["id"]:
         raise ValueError(f"The id of {where} is not like {area['id']}-1.")
-    if entry["level"] not in LEVELS:
-        raise ValueError(f"The level of {where} is neither 'must' nor 'should'.")
+    if entry["level"] not in (*LEVELS, FUTURE):
+        raise ValueError(f"The level of {where} is none of 'must', 'should' and 'future'.")
     return Contract(
         id=entry["id"],
         area=area["id"],

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_nvfp4.results.contracts import Contract, Specification, unknown
+from pytest_nvfp4.results.contracts import FUTURE, Contract, Specification, unknown
 
 IN_PROCESS = "in process"
 JSON_LINES = "JSON lines"
@@ -194,7 +194,8 @@ def judge(contract: Contract, cases: Sequence[CaseResult], *, claimed: bool) -> 
     Cases that only skipped do not turn an unclaimed contract into a skipped one; a case that ran
     counts whether the capability was claimed or not.
     """
-    without = Verdict.SKIPPED if claimed else Verdict.NOT_CLAIMED
+    listed = contract.level == FUTURE and bool(cases)
+    without = Verdict.SKIPPED if claimed or listed else Verdict.NOT_CLAIMED
     ran = [case.verdict for case in cases if case.verdict > Verdict.SKIPPED]
     return ContractResult(contract, join(ran) or without, tuple(sorted(cases, key=_order)))
 

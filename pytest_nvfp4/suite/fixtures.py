@@ -18,6 +18,7 @@ from pytest_nvfp4.model import hybrid_bucket
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite.probe import FLASHINFER, NATIVE, Dialect, Probe
 from pytest_nvfp4.suite.record import Record
+from pytest_nvfp4.suite.sessions import NATIVE_PATH, Session
 from pytest_nvfp4.suite.watch import Watch
 
 RECORD = pytest.StashKey[Record]()
@@ -88,6 +89,23 @@ class Fixtures:
         if subject.transport.name != IN_PROCESS and (reason := strace.unavailable()):
             pytest.skip(f"needs strace: {reason}")
         return Watch(subject, launch, tmp_path / "calls.log")
+
+    @pytest.fixture
+    def cache_file(self, tmp_path: Path) -> Path:
+        """Where sessions keep their native document: alone in its directory, not there yet."""
+        folder = tmp_path / "cache"
+        folder.mkdir()
+        return folder / "autotune_configs.json"
+
+    @pytest.fixture
+    def session(self, subject: Subject, cache_file: Path, tmp_path: Path) -> Callable[..., Session]:
+        """Open sessions on `cache_file`: ``session(FROZEN="1", by=another_subject)``."""
+
+        def open_session(*, by: Subject | None = None, **variables: str) -> Session:
+            environment = {"HOME": str(tmp_path), NATIVE_PATH: str(cache_file)} | variables
+            return Session(by or subject, {k: v for k, v in environment.items() if v})
+
+        return open_session
 
     @pytest.fixture
     def rng(self, request: pytest.FixtureRequest) -> random.Random:

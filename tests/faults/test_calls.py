@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pytest_nvfp4.faults import interpose, strace
-from pytest_nvfp4.faults.calls import Call, publication, touched
+from pytest_nvfp4.faults.calls import Call, changes_below, publication
 
 FOLDER, FINAL, TEMPORARY = "/d", "/d/final", "/d/temporary"
 OPEN = Call("open", TEMPORARY, creates=True, writes=True)
@@ -51,7 +51,8 @@ def test_writing_in_place():
     seen = publication(calls, FINAL)
     assert seen.temporary is None
     assert seen.written_in_place
-    assert touched(calls, FINAL) == calls[:2]
+    assert changes_below(calls, FOLDER) == calls[:2]
+    assert changes_below([Call("open", FINAL), Call("fsync", FOLDER)], FOLDER) == []
 
 
 PROGRAM = """

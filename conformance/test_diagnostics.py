@@ -1,0 +1,134 @@
+"""DIAG: what a session says about itself."""
+
+import logging
+import re
+
+import pytest
+
+from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
+from pytest_nvfp4.model import documents, facts
+from pytest_nvfp4.plans import PlanMap
+from pytest_nvfp4.suite import contract, over, requires
+from pytest_nvfp4.suite.sessions import DELAY, FROZEN, NO_CLOCK, SHAPES, fastest, full_map
+
+N, K = SHAPES[0]
+
+
+def counts(opened):
+    stats = opened.stats()
+    return stats.loaded, stats.tuned, stats.rejected, stats.saved, stats.lazy
+
+
+@contract("DIAG-1")
+@requires("warm-up")
+@requires("native-document")
+def test_counts_are_right_at_every_step(session, cache_file, description):
+    there = PlanMap(list(full_map().items())[:2])
+    document = documents.native(description.native_metadata, there)
+    cache_file.write_bytes(documents.native_bytes(document))
+    opened, total = session(), len(full_map())
+    assert counts(opened) == (0, 0, 0, 0, 0)
+    opened.warm_up(timings=fastest(9))
+    assert counts(opened) == (2, total - 2, 0, 0, 0)
+    opened.saved()
+    assert counts(opened) == (2, total - 2, 0, total, 0)
+    opened.plan(300, N, K, timings=fastest(9))
+    assert counts(opened) == (2, total - 1, 0, total, 1)
+    assert opened.plans() == dict.fromkeys(full_map(), 9) | dict(there) | {(512, N, K): 9}
+
+
+@contract("DIAG-1")
+@requires("warm-up")
+@requires("native-document")
+def test_path_and_mode_are_right(session, cache_file, description):
+    document = documents.native(description.native_metadata, full_map())
+    cache_file.write_bytes(documents.native_bytes(document))
+    assert session().stats().path == str(cache_file)
+    modes = {
+        "read-write": session().stats().mode,
+        "frozen": session(**{FROZEN: "1"}).stats().mode,
+        "process-local": session(VT_FP4_PERSISTENT_CACHE="0").stats().mode,
+        "bypass": session(VT_FP4_PLAN_CACHE="0").stats().mode,
+    }
+    assert modes == {mode: mode for mode in modes}
+
+
+@contract("DIAG-2")
+def test_fingerprint_is_16_hex_digits_of_the_environment_alone(session, tmp_path):
+    opened = session()
+    fingerprint = opened.fingerprint()
+    assert re.fullmatch("[0-9a-f]{16}", fingerprint)
+    opened.plan(4, N, K, timings=fastest(3))
+    assert opened.fingerprint() == fingerprint
+    for variables in (
+        {"HOME": str(tmp_path / "other")},
+        {FROZEN: "1"},
+        {"VT_FP4_DIRECT_SF": "0"},
+        {"VT_FP4_AUTOTUNE_CACHE_PATH": str(tmp_path / "x.json")},
+        {DELAY: "5000"},
+    ):
+        assert session(**variables).fingerprint() == fingerprint, variables
+
+
+@contract("DIAG-2")
+def test_fingerprint_is_the_same_in_every_process(session, launch):
+    fingerprint = session().fingerprint()
+    for seed in ("0", "1"):
+        other = launch(variables={"PYTHONHASHSEED": seed})
+        assert session(by=other).fingerprint() == fingerprint
+
+
+@contract("DIAG-2")
+def test_fingerprint_changes_with_the_environment(session):
+    prints = [session(**{DELAY: str(delay)}).fingerprint() for delay in (0, 1, 1000, 5000)]
+    assert len(set(prints)) == len(prints)
+
+
+@contract("DIAG-3")
+@requires("warm-up")
+@requires("native-document")
+@pytest.mark.parametrize("field", facts.NATIVE_METADATA)
+def test_rejected_file_is_reported_with_code_and_member(session, cache_file, description, field):
+    document = documents.native(description.native_metadata, full_map())
+    document["_metadata"][field] = None
+    cache_file.write_bytes(documents.native_bytes(document))
+    done = session().warm_up()
+    assert [(r.code, r.member) for r in done.rejected] == [("wrong-type", f"_metadata.{field}")]
+
+
+def _is_discreet(text, *secrets):
+    for secret in secrets:
+        assert secret not in text, f"a request logged {secret!r}"
+
+
+@contract("DIAG-4")
+@over(IN_PROCESS)
+@requires("warm-up")
+def test_requests_log_no_path_and_no_variable(session, cache_file, caplog, capfd):
+    opened = session(SECRET_TOKEN="hunter2-7f3a")
+    opened.warm_up()
+    opened.saved()
+    caplog.set_level(logging.DEBUG)
+    caplog.clear()
+    capfd.readouterr()
+    for m in range(1, 5):
+        opened.plan(m, N, K)
+        opened.plan(m * 500, N, K, timings=fastest(1))
+    printed = "".join(capfd.readouterr())
+    _is_discreet(caplog.text + printed, str(cache_file.parent), "hunter2-7f3a")
+
+
+@contract("DIAG-4")
+@over(JSON_LINES)
+@requires("warm-up")
+def test_requests_of_a_process_write_no_path_and_no_variable(session, cache_file, launch):
+    talking = launch()
+    opened = session(by=talking, SECRET_TOKEN="hunter2-7f3a")
+    opened.warm_up(timings=fastest(0))
+    opened.saved()
+    before = len(talking.transport.errors())
+    for m in range(1, 5):
+        opened.plan(m, N, K)
+        opened.plan(m * 500, N, K, timings=fastest(1))
+    assert opened.try_plan(1, N, K, timings=NO_CLOCK)
+    _is_discreet(talking.transport.errors()[before:], str(cache_file.parent), "hunter2-7f3a")

@@ -1,0 +1,75 @@
+"""FRSH: what holds from one process to the next."""
+
+import pytest
+
+from pytest_nvfp4.implementations.transports import JSON_LINES
+from pytest_nvfp4.model import documents
+from pytest_nvfp4.suite import contract, over, requires
+from pytest_nvfp4.suite.sessions import (
+    DIRECT_SF,
+    FROZEN,
+    NO_CLOCK,
+    full_map,
+)
+
+RUNS = 6
+
+
+@pytest.fixture
+def frozen_runs(session, launch, cache_file, description):
+    """Run fresh processes on one frozen file; what each of them served and counted."""
+    document = documents.native(description.native_metadata, full_map())
+    cache_file.write_bytes(documents.native_bytes(document))
+
+    def run(arms):
+        seen = []
+        for variables in arms:
+            opened = session(by=launch(variables=variables), **{FROZEN: "1"} | variables)
+            opened.warm_up(timings=NO_CLOCK)
+            opened.complete()
+            served = [opened.plan(*key).tactic for key in full_map()]
+            stats = opened.stats()
+            seen.append(
+                (opened.plans().digest, served, (stats.tuned, stats.rejected, stats.saved, stats.lazy))
+            )
+        return seen
+
+    return run
+
+
+def all_alike(seen):
+    served = list(full_map().values())
+    assert seen == [(full_map().digest, served, (0, 0, 0, 0))] * len(seen)
+
+
+@contract("FRSH-1")
+@over(JSON_LINES)
+@requires("frozen")
+def test_six_fresh_processes_serve_one_map(subject, frozen_runs):
+    all_alike(frozen_runs([{}] * RUNS))
+
+
+@contract("FRSH-2")
+@over(JSON_LINES)
+@requires("frozen")
+def test_two_arms_in_alternating_order_serve_one_map(subject, frozen_runs):
+    arms = [{DIRECT_SF: value} for value in "101010"]
+    all_alike(frozen_runs(arms))
+
+
+@contract("FRSH-3")
+@over(JSON_LINES)
+@requires("warm-up")
+@pytest.mark.parametrize("scripted", [True, False], ids=["scripted clock", "real clock"])
+def test_second_process_tunes_nothing(session, launch, scripted, description, rng):
+    if not scripted and "gemm" not in description.capabilities:
+        pytest.skip("needs an operator to measure (capability gemm)")
+    clock = {"default": 100, str(rng.randrange(32)): 10}
+    first = session(by=launch())
+    answer = first.subject.warm_up(first.name, 4, [(64, 64)], clock if scripted else None)
+    assert getattr(answer, "tuned", answer) == 3
+    first.saved()
+    second = session(by=launch())
+    done = second.warm_up(4, [(64, 64)], timings=NO_CLOCK)
+    assert (done.loaded, done.tuned) == (3, 0)
+    assert second.plans() == first.plans()

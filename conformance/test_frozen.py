@@ -1,0 +1,188 @@
+"""FROZ: a map that must be complete, and that nobody changes."""
+
+import os
+
+import pytest
+
+from pytest_nvfp4.faults import interpose, strace
+from pytest_nvfp4.faults.calls import changes_below
+from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
+from pytest_nvfp4.model import documents
+from pytest_nvfp4.plans import PlanKey, PlanMap
+from pytest_nvfp4.suite import contract, over, requires
+from pytest_nvfp4.suite.sessions import FROZEN, IMPORT_PATH, NO_CLOCK, SHAPES, full_map
+
+N, K = SHAPES[0]
+
+
+@pytest.fixture
+def frozen(session):
+    """Open a frozen session; its clock fails, so that nothing can be measured unnoticed."""
+    return lambda **how: session(**{FROZEN: "1"} | how)
+
+
+@pytest.fixture
+def file(cache_file, description):
+    """Write the native file of a session: ``file(plans)``."""
+
+    def write(plans):
+        document = documents.native(description.native_metadata, plans)
+        cache_file.write_bytes(documents.native_bytes(document))
+
+    return write
+
+
+@pytest.fixture
+def imported(tmp_path, description):
+    """Write a FlashInfer file and give the variable that names it."""
+
+    def write(plans):
+        path = tmp_path / "imported.json"
+        path.write_bytes(documents.flashinfer_bytes(description.import_metadata, plans))
+        return {IMPORT_PATH: str(path)}
+
+    return write
+
+
+def serves(opened, plans):
+    for key, tactic in plans.items():
+        assert opened.plan(*key).tactic == tactic
+
+
+@contract("FROZ-1")
+@requires("native-document")
+def test_complete_map_is_served_and_nothing_else_happens(frozen, file):
+    file(full_map())
+    opened = frozen()
+    opened.warm_up(timings=NO_CLOCK)
+    serves(opened, full_map())
+    assert opened.complete().saved == 0
+    serves(opened, full_map())
+    stats = opened.stats()
+    assert (stats.loaded, stats.tuned, stats.rejected, stats.saved, stats.lazy) == (len(full_map()), 0, 0, 0, 0)
+
+
+@contract("FROZ-2")
+@requires("native-document")
+def test_one_missing_key_fails_and_measures_nothing(frozen, file, rng):
+    missing = rng.choice(list(full_map()))
+    file(PlanMap([(key, t) for key, t in full_map().items() if key != missing]))
+    opened = frozen()
+    answer = opened.try_warm_up(timings={"default": 1})
+    assert isinstance(answer, Rejected), "a map with a hole was accepted as complete"
+    assert answer.code == "frozen-miss"
+    for number in missing:
+        assert str(number) in answer.message, "the sentence does not name M, bucket, N and K"
+    assert opened.trace() == ()
+    assert opened.stats().tuned == 0
+
+
+@contract("FROZ-3")
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b"\0" * 32], ids=str)
+def test_missing_or_rejected_file_fails(frozen, cache_file, content):
+    if content is not None:
+        cache_file.write_bytes(content)
+    opened = frozen()
+    answer = opened.try_warm_up(timings={"default": 1})
+    assert isinstance(answer, Rejected), "frozen without a usable file was accepted"
+    assert opened.trace() == ()
+    assert (cache_file.read_bytes() if cache_file.exists() else None) == content
+
+
+@contract("FROZ-3")
+@requires("flashinfer-import")
+@pytest.mark.parametrize("content", [None, b"{"], ids=str)
+def test_import_that_covers_every_key_is_enough(frozen, cache_file, imported, content):
+    if content is not None:
+        cache_file.write_bytes(content)
+    opened = frozen(**imported(full_map()))
+    opened.warm_up(timings=NO_CLOCK)
+    serves(opened, full_map())
+
+
+@contract("FROZ-3")
+@requires("flashinfer-import")
+def test_import_that_does_not_cover_every_key_is_not(frozen, imported):
+    opened = frozen(**imported(PlanMap(list(full_map().items())[:-1])))
+    assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
+
+
+def _state(folder):
+    paths = [folder, *sorted(folder.iterdir())]
+    stats = [(p.name, p.stat().st_ino, p.stat().st_mtime_ns, p.stat().st_ctime_ns) for p in paths]
+    return stats, [p.read_bytes() for p in paths[1:]]
+
+
+def _use(opened):
+    opened.warm_up(timings=NO_CLOCK)
+    serves(opened, full_map())
+    opened.complete()
+    opened.try_plan(300, N, K)
+    opened.close()
+
+
+@contract("FROZ-4")
+@over(IN_PROCESS)
+@requires("native-document")
+def test_nothing_on_disk_changes(frozen, file, cache_file):
+    file(full_map())
+    before = _state(cache_file.parent)
+    with interpose.interposed() as calls:
+        _use(frozen())
+    assert changes_below(calls, str(cache_file.parent)) == []
+    assert _state(cache_file.parent) == before
+
+
+@contract("FROZ-4")
+@over(JSON_LINES)
+@requires("native-document")
+def test_no_system_call_changes_anything(frozen, file, cache_file, launch, tmp_path):
+    if reason := strace.unavailable():
+        pytest.skip(f"needs strace: {reason}")
+    file(full_map())
+    before = _state(cache_file.parent)
+    log = str(tmp_path / "calls.log")
+    traced = launch(prefix=strace.prefix(log))
+    _use(frozen(by=traced))
+    traced.transport.finish()
+    calls = strace.read_log(log, str(cache_file.parent))
+    assert any(call.path == str(cache_file) for call in calls), "the trace saw nothing at all"
+    assert changes_below(calls, str(cache_file.parent)) == []
+    assert _state(cache_file.parent) == before
+
+
+@contract("FROZ-5")
+@requires("native-document")
+def test_frozen_stays_frozen_after_completion(frozen, file):
+    file(full_map())
+    opened = frozen()
+    opened.warm_up(timings=NO_CLOCK)
+    opened.complete()
+    for _ in range(2):
+        answer = opened.try_plan(300, N, K, timings={"default": 1})
+        assert isinstance(answer, Rejected), "a frozen session tuned"
+        assert answer.code == "frozen-miss"
+    assert opened.trace() == ()
+    assert opened.stats().tuned == 0
+
+
+@contract("FROZ-6")
+@requires("native-document")
+@pytest.mark.parametrize("what", ["deleted", "replaced", "emptied"])
+def test_fate_of_the_file_after_loading_changes_nothing(frozen, file, cache_file, what):
+    file(full_map())
+    opened = frozen()
+    opened.warm_up(timings=NO_CLOCK)
+    if what == "deleted":
+        cache_file.unlink()
+    elif what == "replaced":
+        os.replace(cache_file, cache_file.with_name("old"))
+        file(full_map(20))
+    else:
+        cache_file.write_bytes(b"")
+    serves(opened, full_map())
+    opened.complete()
+    serves(opened, full_map())
+    assert opened.plans() == full_map()
+    assert PlanKey(300, N, K) not in opened.plans()

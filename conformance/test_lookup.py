@@ -1,0 +1,130 @@
+"""LOOK: where the plan of a request comes from."""
+
+import pytest
+
+from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.model import documents
+from pytest_nvfp4.plans import PlanKey, PlanMap
+from pytest_nvfp4.suite import contract, requires
+from pytest_nvfp4.suite.sessions import IMPORT_PATH, SHAPES, fastest, full_map
+
+N, K = SHAPES[0]
+
+
+@pytest.fixture
+def write(cache_file, description, tmp_path):
+    """Write files for a session to load: ``write(native=…, imported=…)`` gives the variables."""
+
+    def write_files(native=None, imported=None):
+        if native is not None:
+            document = documents.native(description.native_metadata, native)
+            cache_file.write_bytes(documents.native_bytes(document))
+        if imported is None:
+            return {}
+        path = tmp_path / "imported.json"
+        path.write_bytes(documents.flashinfer_bytes(description.import_metadata, imported))
+        return {IMPORT_PATH: str(path)}
+
+    return write_files
+
+
+@contract("LOOK-1")
+@requires("warm-up")
+@requires("native-document")
+@requires("flashinfer-import")
+def test_sources_in_their_order(session, write):
+    live, both, native, nowhere = (PlanKey(m, N, K) for m in (1, 2, 4, 8))
+    variables = write(
+        native=PlanMap({live: 11, both: 12, native: 13}), imported=PlanMap({live: 21, both: 22})
+    )
+    opened = session(**variables)
+    assert opened.plan(*live, timings=fastest(1)).tactic == 1
+    opened.warm_up(max_tokens=4, shapes=[(N, K)])
+    served = {key: opened.plan(*key) for key in (live, both, native)}
+    assert {key: (p.tactic, p.source) for key, p in served.items()} == {
+        live: (1, "live"),
+        both: (22, "import"),
+        native: (13, "native"),
+    }
+    tuned = opened.plan(*nowhere, timings=fastest(4))
+    assert (tuned.tactic, tuned.source) == (4, "tuned")
+
+
+@contract("LOOK-2")
+@requires("scripted-timer")
+def test_hit_measures_nothing(session, rng):
+    opened = session()
+    tactic = rng.randrange(32)
+    opened.plan(4, N, K, timings=fastest(tactic))
+    trace, stats = opened.trace(), opened.stats()
+    for _ in range(3):
+        hit = opened.plan(4, N, K)  # on a clock that would fail
+        assert (hit.tactic, hit.tuned) == (tactic, False)
+    assert opened.trace() == trace
+    assert opened.stats() == stats
+
+
+@contract("LOOK-3")
+@requires("warm-up")
+@requires("native-document")
+def test_later_load_never_replaces_a_live_result(session, write):
+    write(native=full_map(20))
+    opened = session()
+    assert opened.plan(2, N, K, timings=fastest(3)).tactic == 3
+    opened.warm_up()
+    assert opened.plan(2, N, K).tactic == 3
+    assert opened.plans()[PlanKey(2, N, K)] == 3
+
+
+@contract("LOOK-4")
+def test_miss_tunes_once_and_serves_the_same_request(session, rng):
+    opened = session()
+    tactic = rng.randrange(1, 32)
+    first = opened.plan(3, N, K, timings=fastest(tactic))
+    assert (first.tactic, first.source, first.tuned) == (tactic, "tuned", True)
+    again = opened.plan(4, N, K)  # the same bucket
+    assert (again.tactic, again.source, again.tuned) == (tactic, "live", False)
+    assert opened.stats().tuned == 1
+    assert opened.plans() == {(4, N, K): tactic}
+
+
+@contract("LOOK-5")
+@pytest.mark.parametrize("other", [(5, N, K), (1, N, K), (4, N + 16, K), (4, N, K + 16), (4, K, N)])
+def test_any_other_identity_misses(session, other):
+    opened = session()
+    opened.plan(4, N, K, timings=fastest(7))
+    missed = opened.plan(*other, timings=fastest(9))
+    assert (missed.tactic, missed.tuned) == (9, True)
+    assert opened.plan(4, N, K).tactic == 7
+
+
+@contract("LOOK-6")
+@requires("warm-up")
+def test_m_beyond_the_tuned_range_is_counted_and_reported_once(session):
+    opened = session()
+    opened.warm_up(max_tokens=4)
+    opened.saved()
+    assert opened.stats().lazy == 0
+    beyond = opened.plan(300, N, K, timings=fastest(6))
+    assert beyond.lazy
+    for _ in range(3):
+        assert not opened.plan(300, N, K).lazy
+    assert opened.stats().lazy == 1
+    opened.plan(5, N, K, timings=fastest(6))
+    assert opened.stats().lazy == 2
+
+
+@contract("LOOK-7")
+@requires("warm-up")
+@requires("fresh-process")
+def test_sharing_is_the_same_in_memory_and_after_a_fresh_process(session, launch, rng):
+    requests = [(rng.randrange(1, 700), N + 16 * rng.randrange(2), K) for _ in range(40)]
+    opened = session()
+    tactics = [opened.plan(*r, timings=fastest(i % 32)).tactic for i, r in enumerate(requests)]
+    opened.warm_up(max_tokens=1)
+    opened.saved()
+    kept = opened.plans()
+    fresh = session(by=launch())
+    fresh.warm_up(max_tokens=1)
+    assert [fresh.plan(*request).tactic for request in requests] == tactics
+    assert fresh.plans() == kept

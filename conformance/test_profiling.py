@@ -1,0 +1,127 @@
+"""PROF: how a tactic is measured, and which one is chosen."""
+
+import pytest
+
+from pytest_nvfp4.implementations.interface import Rejected, Step
+from pytest_nvfp4.model import judge_native
+from pytest_nvfp4.suite import contract, requires
+from pytest_nvfp4.suite.sessions import DELAY, NO_CLOCK, SHAPES, fastest
+
+N, K = SHAPES[0]
+GUARD = b"\xa5"  # what an adapter fills the memory behind the output with
+INVALID = ("raise", "nan", "inf", "-inf", -1, -1e-9)
+
+
+def measurement(tactic, delay):
+    """The steps by which one tactic is measured."""
+    pause = [Step("delay", None, delay)] if delay else []
+    run = Step("run", tactic)
+    return [*[run] * 3, Step("synchronize"), *pause, Step("event"), *[run] * 10, Step("event"), Step("synchronize")]
+
+
+@contract("PROF-1")
+def test_exact_sequence_for_every_tactic(session):
+    opened = session()
+    opened.plan(4, N, K, timings=fastest(1))
+    assert list(opened.trace()) == [s for t in range(32) for s in measurement(t, 5000)]
+
+
+@contract("PROF-2")
+def test_least_time_wins(session, rng):
+    opened = session()
+    for power in range(8):
+        times = {str(tactic): rng.uniform(1, 1000) for tactic in range(32)}
+        best = min(times, key=times.get)
+        assert opened.plan(2**power, N, K, timings=times).tactic == int(best)
+
+
+@contract("PROF-2")
+def test_equal_times_go_to_the_lower_id(session, rng):
+    opened = session()
+    for power in range(8):
+        tied = sorted(rng.sample(range(32), 3))
+        times = {"default": 50} | {str(tactic): 7.25 for tactic in tied}
+        assert opened.plan(2**power, N, K, timings=times).tactic == tied[0]
+    assert opened.plan(512, N, K, timings={"default": 3}).tactic == 0
+
+
+@contract("PROF-2")
+def test_least_difference_counts(session):
+    times = {"default": 10, "30": 9.999999999}
+    assert session().plan(1, N, K, timings=times).tactic == 30
+
+
+@contract("PROF-3")
+@pytest.mark.parametrize("value", INVALID, ids=str)
+def test_invalid_time_never_wins_and_stops_nobody(session, rng, value):
+    good, *bad = rng.sample(range(32), 8)
+    opened = session()
+    times = {"default": 100, str(good): 99} | {str(tactic): value for tactic in bad}
+    assert opened.plan(4, N, K, timings=times).tactic == good
+    measured = {step.tactic for step in opened.trace() if step.step == "run"}
+    assert measured == set(range(32)), "not every tactic was tried"
+
+
+@contract("PROF-3")
+@pytest.mark.parametrize("value", INVALID, ids=str)
+def test_single_valid_tactic_wins(session, rng, value):
+    only = rng.randrange(32)
+    times = {"default": value, str(only): 1e9}
+    assert session().plan(4, N, K, timings=times).tactic == only
+
+
+@contract("PROF-4")
+@pytest.mark.parametrize("value", INVALID, ids=str)
+def test_no_valid_tactic_is_an_error_and_nothing_is_kept(session, value):
+    opened = session()
+    answer = opened.try_plan(4, N, K, timings={"default": value})
+    assert isinstance(answer, Rejected), f"tactic {answer.tactic} was chosen without a valid time"
+    assert answer.code == "no-valid-tactic"
+    assert opened.plans() == {}
+    assert opened.stats().tuned == 0
+
+
+@contract("PROF-4")
+@requires("warm-up")
+def test_nothing_is_saved_where_no_tactic_is_valid(session, cache_file):
+    opened = session()
+    assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
+    opened.subject.complete(opened.name)
+    assert not cache_file.exists()
+
+
+@contract("PROF-5")
+@pytest.mark.parametrize("delay", [0, 1, 1000, 1_000_000])
+def test_configured_delay_replaces_the_default(session, delay):
+    opened = session(**{DELAY: str(delay)})
+    opened.plan(4, N, K, timings=fastest(1))
+    assert list(opened.trace()) == [s for t in range(32) for s in measurement(t, delay)]
+
+
+@contract("PROF-5")
+@requires("warm-up")
+@requires("native-document")
+@pytest.mark.parametrize("delay", [0, 1000])
+def test_configured_delay_is_part_of_the_environment(session, cache_file, description, delay):
+    opened = session(**{DELAY: str(delay)})
+    opened.warm_up()
+    opened.saved()
+    environment = dict(description.native_metadata) | {"delay_microseconds": delay}
+    assert judge_native(cache_file.read_bytes(), environment).accepted
+    other = session()
+    answer = other.warm_up()
+    assert answer.loaded == 0, "plans that were tuned under another delay were loaded"
+    assert [(r.code, r.member) for r in answer.rejected] == [
+        ("foreign-environment", "_metadata.delay_microseconds")
+    ]
+
+
+@contract("PROF-6")
+@requires("gemm")
+def test_running_every_tactic_changes_neither_operands_nor_rows_beyond_m(subject, rng):
+    m, seed = rng.randrange(1, 20), rng.randrange(2**31)
+    products = [subject.gemm(m, 64, 64, tactic=tactic, seed=seed) for tactic in range(32)]
+    assert {(p.a, p.b) for p in products} == {(products[0].a, products[0].b)}, "operands changed"
+    assert {p.a.rows for p in products} == {m}
+    for product in products:
+        assert product.guard == GUARD * len(product.guard) != b"", "memory beyond row M was written"

@@ -1,0 +1,220 @@
+"""WARM: from start to serving."""
+
+import errno
+import os
+import signal
+
+import pytest
+
+from pytest_nvfp4.faults import denial, interpose
+from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
+from pytest_nvfp4.model import documents, judge_native
+from pytest_nvfp4.plans import PlanKey, PlanMap
+from pytest_nvfp4.suite import contract, over, requires
+from pytest_nvfp4.suite.sessions import (
+    MAX_TOKENS,
+    NATIVE_PATH,
+    NO_CLOCK,
+    SHAPES,
+    fastest,
+    full_map,
+    profile_keys,
+)
+
+N, K = SHAPES[0]
+
+
+@pytest.fixture
+def existing(cache_file, description):
+    """Put a native document where the session looks: ``existing(plans)`` gives its bytes."""
+
+    def write(plans):
+        document = documents.native(description.native_metadata, plans)
+        cache_file.write_bytes(documents.native_bytes(document))
+        return cache_file.read_bytes()
+
+    return write
+
+
+def lifecycle(answer):
+    assert isinstance(answer, Rejected), f"accepted, as {answer}"
+    assert answer.code == "lifecycle"
+
+
+@contract("WARM-1")
+@requires("native-document")
+def test_loading_precedes_the_first_measurement(session, existing):
+    existing(full_map())
+    opened = session()
+    assert opened.warm_up(timings=NO_CLOCK).loaded == len(full_map())
+    assert opened.plans() == full_map()
+
+
+@contract("WARM-2")
+@pytest.mark.parametrize("max_tokens", [1, 3, 300, 2049])
+def test_one_pass_materialises_every_profile_of_every_shape(session, max_tokens):
+    opened = session()
+    done = opened.warm_up(max_tokens, timings=fastest(9))
+    keys = profile_keys(max_tokens, SHAPES)
+    assert opened.plans() == dict.fromkeys(keys, 9)
+    assert (done.loaded, done.tuned) == (0, len(keys))
+    for m in range(1, max_tokens + 1):
+        assert opened.plan(m, N, K).tactic == 9
+
+
+@contract("WARM-2")
+@requires("native-document")
+def test_only_missing_keys_are_tuned(session, existing, rng):
+    there = PlanMap([(key, 20) for key in rng.sample(list(full_map()), 3)])
+    existing(there)
+    opened = session()
+    done = opened.warm_up(timings=fastest(9))
+    assert (done.loaded, done.tuned) == (3, len(full_map()) - 3)
+    assert opened.plans() == dict.fromkeys(full_map(), 9) | dict(there)
+
+
+@contract("WARM-3")
+@requires("native-document")
+def test_file_appears_only_at_completion(session, cache_file, description):
+    opened = session()
+    opened.plan(1, N, K, timings=fastest(9))
+    assert os.listdir(cache_file.parent) == []
+    opened.warm_up(timings=fastest(9))
+    assert os.listdir(cache_file.parent) == []
+    assert opened.saved().saved == len(full_map())
+    assert os.listdir(cache_file.parent) == [cache_file.name]
+    judgement = judge_native(cache_file.read_bytes(), description.native_metadata)
+    assert judgement.plans == opened.plans()
+
+
+@contract("WARM-4")
+@pytest.mark.parametrize("before", ["no file", "a file"])
+@pytest.mark.parametrize("end", ["abandoned", "failed", "closed"])
+def test_warm_up_that_does_not_complete_saves_nothing(session, cache_file, existing, before, end):
+    old = existing(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
+    opened = session()
+    if end == "failed":
+        assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
+        opened.close()
+    else:
+        opened.warm_up()
+        assert end == "closed" or opened.subject.abandon(opened.name) is None
+        opened.close()
+    _nothing_new(cache_file, old)
+
+
+@contract("WARM-4")
+@over(JSON_LINES)
+@pytest.mark.parametrize("before", ["no file", "a file"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_killed_warm_up_saves_nothing(session, launch, cache_file, existing, before, name):
+    old = existing(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
+    doomed = launch()
+    session(by=doomed).warm_up()
+    os.kill(doomed.transport.pid, getattr(signal, name))
+    doomed.transport.wait()
+    _nothing_new(cache_file, old)
+
+
+def _nothing_new(cache_file, old):
+    assert os.listdir(cache_file.parent) == ([] if old is None else [cache_file.name])
+    assert old is None or cache_file.read_bytes() == old
+
+
+@contract("WARM-5")
+def test_warm_up_inside_a_warm_up(session):
+    opened = session()
+    opened.warm_up()
+    lifecycle(opened.try_warm_up())
+    opened.saved()
+
+
+@contract("WARM-5")
+def test_completing_twice(session, cache_file):
+    opened = session()
+    opened.warm_up()
+    opened.saved()
+    saved = cache_file.read_bytes()
+    lifecycle(opened.subject.complete(opened.name))
+    assert cache_file.read_bytes() == saved
+
+
+@contract("WARM-5")
+def test_completing_without_the_maximum_token_pass(session, cache_file):
+    opened = session()
+    lifecycle(opened.subject.complete(opened.name))
+    opened.plan(1, N, K, timings=fastest(9))
+    lifecycle(opened.subject.complete(opened.name))
+    assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
+    lifecycle(opened.subject.complete(opened.name))
+    assert not cache_file.exists()
+
+
+@contract("WARM-5")
+def test_using_a_closed_session(session):
+    opened = session()
+    opened.warm_up()
+    opened.close()
+    lifecycle(opened.try_plan(1, N, K))
+    lifecycle(opened.subject.complete(opened.name))
+    lifecycle(opened.subject.close(opened.name))
+    lifecycle(opened.subject.stats("no such session"))
+
+
+@contract("WARM-6")
+@requires("native-document")
+@pytest.mark.parametrize("content", [b"", b"{", b"\0" * 64, b"[]", b'{"_metadata": {}, "plans": []}'])
+def test_rejected_file_does_not_stop_warm_up(session, cache_file, content):
+    cache_file.write_bytes(content)
+    opened = session()
+    done = opened.warm_up(timings=fastest(9))
+    assert (done.loaded, done.tuned) == (0, len(full_map()))
+    assert len(done.rejected) == (0 if content == b"" else 1) or content == b""
+    assert opened.plans() == dict.fromkeys(full_map(), 9)
+
+
+def _keeps_serving(opened):
+    completed = opened.complete()
+    assert completed.failure, "a save that failed was not reported"
+    assert completed.saved == 0
+    assert opened.stats().saved == 0
+    for key in full_map():
+        assert opened.plan(*key).tactic == 9
+    assert opened.plan(300, N, K, timings=fastest(4)).tactic == 4
+
+
+@contract("WARM-7")
+@over(IN_PROCESS)
+@pytest.mark.parametrize("family", ["rename", "fsync"])
+def test_failed_save_does_not_stop_serving(session, cache_file, family):
+    opened = session()
+    opened.warm_up(timings=fastest(9))
+    with interpose.failing(family, errno.ENOSPC):
+        _keeps_serving(opened)
+    assert os.listdir(cache_file.parent) == []
+
+
+@contract("WARM-7")
+@over(JSON_LINES)
+def test_unwritable_directory_does_not_stop_serving(session, launch, tmp_path):
+    with denial.unwritable(tmp_path / "sealed") as sealed:
+        path = str(sealed.folder / "autotune_configs.json")
+        opened = session(by=launch(prefix=sealed.prefix), **{NATIVE_PATH: path})
+        opened.warm_up(timings=fastest(9))
+        _keeps_serving(opened)
+        assert os.listdir(sealed.folder) == []
+
+
+@contract("WARM-8")
+def test_miss_after_completion_is_lazy_and_reported_once_per_plan(session):
+    opened = session()
+    opened.plan(64, N, K, timings=fastest(1))
+    opened.warm_up()
+    opened.saved()
+    assert opened.stats().lazy == 0, "what was tuned before completion is not lazy"
+    for count, (m, n) in enumerate(((8, N), (16, N), (8, N + 16)), 1):
+        assert opened.plan(m, n, K, timings=fastest(2)).lazy
+        assert not opened.plan(m, n, K).lazy
+        assert opened.stats().lazy == count
+    assert opened.plan(MAX_TOKENS, N, K).lazy is False
