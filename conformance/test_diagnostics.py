@@ -105,7 +105,7 @@ def _is_discreet(text, *secrets):
 @over(IN_PROCESS)
 @requires("warm-up")
 def test_requests_log_no_path_and_no_variable(session, cache_file, caplog, capfd):
-    opened = session(SECRET_TOKEN="hunter2-7f3a")
+    opened = session(UNRELATED="hunter2-7f3a")
     opened.warm_up()
     opened.saved()
     caplog.set_level(logging.DEBUG)
@@ -123,7 +123,7 @@ def test_requests_log_no_path_and_no_variable(session, cache_file, caplog, capfd
 @requires("warm-up")
 def test_requests_of_a_process_write_no_path_and_no_variable(session, cache_file, launch):
     talking = launch()
-    opened = session(by=talking, SECRET_TOKEN="hunter2-7f3a")
+    opened = session(by=talking, UNRELATED="hunter2-7f3a")
     opened.warm_up(timings=fastest(0))
     opened.saved()
     before = len(talking.transport.errors())

@@ -30,7 +30,11 @@ def frozen_runs(session, launch, cache_file, description):
             served = [opened.plan(*key).tactic for key in full_map()]
             stats = opened.stats()
             seen.append(
-                (opened.plans().digest, served, (stats.tuned, stats.rejected, stats.saved, stats.lazy))
+                (
+                    opened.plans().digest,
+                    served,
+                    (stats.tuned, stats.rejected, stats.saved, stats.lazy),
+                )
             )
         return seen
 

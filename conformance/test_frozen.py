@@ -60,7 +60,13 @@ def test_complete_map_is_served_and_nothing_else_happens(frozen, file):
     assert opened.complete().saved == 0
     serves(opened, full_map())
     stats = opened.stats()
-    assert (stats.loaded, stats.tuned, stats.rejected, stats.saved, stats.lazy) == (len(full_map()), 0, 0, 0, 0)
+    assert (stats.loaded, stats.tuned, stats.rejected, stats.saved, stats.lazy) == (
+        len(full_map()),
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 @contract("FROZ-2")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import Rejected
 from pytest_nvfp4.model import documents
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, requires

@@ -139,7 +139,9 @@ def test_what_others_added_in_between_stays(session, native, cache_file):
 
 @contract("MERG-5")
 @requires("warm-up")
-@pytest.mark.parametrize("now", [b"{", b"\0" * 100, b"[" * 100_000, b"\xff", b"1" * 5000], ids=lambda b: ascii(b[:4]))
+@pytest.mark.parametrize(
+    "now", [b"{", b"\0" * 100, b"[" * 100_000, b"\xff", b"1" * 5000], ids=lambda b: ascii(b[:4])
+)
 def test_file_that_became_unreadable_loses_nothing(session, native, cache_file, now):
     write(cache_file, native.metadata, full_map())
     opened = session()

@@ -16,7 +16,15 @@ def measurement(tactic, delay):
     """The steps by which one tactic is measured."""
     pause = [Step("delay", None, delay)] if delay else []
     run = Step("run", tactic)
-    return [*[run] * 3, Step("synchronize"), *pause, Step("event"), *[run] * 10, Step("event"), Step("synchronize")]
+    return [
+        *[run] * 3,
+        Step("synchronize"),
+        *pause,
+        Step("event"),
+        *[run] * 10,
+        Step("event"),
+        Step("synchronize"),
+    ]
 
 
 @contract("PROF-1")

@@ -164,7 +164,9 @@ def test_using_a_closed_session(session):
 
 @contract("WARM-6")
 @requires("native-document")
-@pytest.mark.parametrize("content", [b"", b"{", b"\0" * 64, b"[]", b'{"_metadata": {}, "plans": []}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\0" * 64, b"[]", b'{"_metadata": {}, "plans": []}']
+)
 def test_rejected_file_does_not_stop_warm_up(session, cache_file, content):
     cache_file.write_bytes(content)
     opened = session()

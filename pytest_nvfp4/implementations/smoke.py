@@ -4,9 +4,11 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_nvfp4.implementations.interface import (
     CAPABILITIES,
+    OPERATIONS,
     Description,
     Rejected,
     SubjectError,
@@ -40,43 +42,66 @@ def smoke(subject: Subject, description: Description) -> list[Check]:
 def _calls(
     subject: Subject, description: Description, folder: Path
 ) -> Iterator[tuple[str, str | None]]:
+    arguments = _arguments(description, folder)
+    for operation, capability in _needed(description.capabilities).items():
+        problem = None
+        try:
+            answer = subject.call(operation, **arguments[operation])
+        except UnsupportedError:
+            problem = f"it is missing, though the capability {capability} is claimed"
+        except SubjectError as error:
+            problem = str(error)
+        else:
+            if operation == "open" and isinstance(answer, str):
+                for given in arguments.values():
+                    if given.get("session") == "":
+                        given["session"] = answer
+            # A session that has completed has nothing to abandon, and may say so.
+            if isinstance(answer, Rejected) and (operation, answer.code) != (
+                "abandon",
+                "lifecycle",
+            ):
+                problem = f"it rejected good input: {answer.message}"
+        yield operation, problem
+
+
+def _needed(claims: frozenset[str]) -> dict[str, str]:
+    """Operation → the claimed capability that needs it, in an order that works."""
+    by = {op: claim for claim in sorted(claims) for op in CAPABILITIES[claim]}
+    if any("session" in OPERATIONS[op][:1] for op in by):
+        by.setdefault("open", by[next(op for op in by if "session" in OPERATIONS[op][:1])])
+    return {operation: by[operation] for operation in OPERATIONS if operation in by}
+
+
+def _arguments(description: Description, folder: Path) -> dict[str, dict[str, Any]]:
+    """Good arguments for every operation; an empty session is filled in once one is open."""
     native = dict(description.native_metadata or {})
     document = documents.native(native, _PLANS) if native else {}
-    path = folder / "autotune_configs.json"
-    arguments: dict[str, dict[str, object]] = {
-        "resolve": {"environment": {"HOME": str(folder)}, "metadata": None},
+    imported, own = folder / "import.json", folder / "native.json"
+    imported.write_bytes(documents.flashinfer_bytes(description.import_metadata or {}, _PLANS))
+    own.write_bytes(documents.native_bytes(document))
+    variables = {"HOME": str(folder)}
+    product, clock = {"m": 1, "n": 256, "k": 128}, {"default": 100}
+    return {
+        "resolve": {"environment": variables, "metadata": None},
         "bucket": {"m": 300},
         "profiles": {"maximum": 300},
         "tactic_digest": {"tactics": [encode_tactic(tactic) for tactic in TACTICS]},
-        "read_native": {"path": str(path), "expected": native, "session": None},
+        "read_native": {"path": str(own), "expected": native, "session": None},
         "read_flashinfer": {
-            "path": str(path),
+            "path": str(imported),
             "expected": dict(description.import_metadata or {}),
             "session": None,
         },
         "serialize": {"document": document},
         "merge": {"prior": document, "current": document},
         "write_native": {"path": str(folder / "written.json"), "document": document},
-        "open": {"environment": {"HOME": str(folder)}},
+        "open": {"environment": variables},
+        "warm_up": {"session": "", "max_tokens": 1, "shapes": [[256, 128]], "timings": clock},
+        "complete": {"session": ""},
+        "abandon": {"session": ""},
+        "plan": {"session": "", **product, "capturing": False, "timings": clock},
+        "plan_many": {"session": "", "requests": [[1, 256, 128]], "load": None, "timings": clock},
+        **{name: {"session": ""} for name in ("plans", "stats", "trace", "fingerprint", "close")},
+        "gemm": {"m": 1, "n": 16, "k": 16, "tactic": 0, "seed": 0, "direct_sf": True},
     }
-    session = ""
-    for capability in sorted(description.capabilities):
-        for operation in CAPABILITIES[capability]:
-            if operation == "read_native":
-                path.write_bytes(documents.native_bytes(document))
-            elif operation == "read_flashinfer":
-                path.write_bytes(
-                    documents.flashinfer_bytes(description.import_metadata or {}, _PLANS)
-                )
-            problem = None
-            try:
-                answer = subject.call(operation, **arguments.get(operation, {"session": session}))
-                if operation == "open" and isinstance(answer, str):
-                    session = answer
-                if isinstance(answer, Rejected):
-                    problem = f"it rejected good input: {answer.message}"
-            except UnsupportedError:
-                problem = f"it is missing, though the capability {capability} is claimed"
-            except SubjectError as error:
-                problem = str(error)
-            yield operation, problem

@@ -5,15 +5,42 @@ of nibbles stands for. This module imports numpy and is itself imported only by 
 """
 
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_nvfp4.implementations.interface import Operand, Product
-
 TOLERANCES: Final = MappingProxyType({"f32": 1e-5, "bf16": 2.0**-8, "f16": 2.0**-10})
 """The largest relative Frobenius error, by output type."""
+
+
+class Operand(Protocol):
+    """A quantized matrix: E2M1 pairs (rows × K/2, low nibble first) and linear E4M3 scales."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def packed(self) -> bytes: ...
+    @property
+    def scales(self) -> bytes: ...
+    @property
+    def global_scale(self) -> float: ...
+
+
+class Product(Protocol):
+    """One GEMM: both operands, alpha, and the output bytes of a type in `TOLERANCES`."""
+
+    @property
+    def a(self) -> Operand: ...
+    @property
+    def b(self) -> Operand: ...
+    @property
+    def alpha(self) -> float: ...
+    @property
+    def output(self) -> bytes: ...
+    @property
+    def output_dtype(self) -> str: ...
+
 
 _E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 Matrix = NDArray[np.float64]
