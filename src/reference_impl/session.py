@@ -202,8 +202,8 @@ class Session(PlanCache):
             self._require_frozen_map(missing)
         tuned = 0
         for key, m in missing.items():
-            self._require_open()
             tuned += self.plan(m, key.n, key.k, back_end=back_end).tuned
+        self._require_open()
         self._enter(
             "passed", {"warming"}, "the warm-up was abandoned during its pass; begin another."
         )
