@@ -23,10 +23,11 @@ from .environment import ImportMetadata, NativeMetadata
 from .errors import Rejected
 from .members import object_member, shown
 from .merge import merged
+from .plan_cache import Served
 from .plans import as_rows
 from .profiling import Profiler
 from .scripted_timer import Script
-from .session import Served, Session
+from .session import Session
 from .tactics import TACTICS, Tactic, digest
 
 PROTOCOL = 1

@@ -6,12 +6,12 @@ from typing import Any
 
 from .back_ends import BackEnd, default_back_end
 from .errors import Rejected
+from .plan_cache import PlanCache, Served
 from .profiling import Timer
-from .session import Served, Session
 
 
 def plan_together(
-    session: Session, requests: Sequence[tuple[int, int, int]], back_end: BackEnd | None = None
+    cache: PlanCache, requests: Sequence[tuple[int, int, int]], back_end: BackEnd | None = None
 ) -> tuple[list[Served | Rejected], int]:
     """The outcome of each (M, N, K), asked for by a thread of its own; how many tunings began.
 
@@ -24,7 +24,7 @@ def plan_together(
     def ask(index: int) -> None:
         try:
             barrier.wait()
-            outcomes[index] = session.plan(*requests[index], back_end=counting)
+            outcomes[index] = cache.plan(*requests[index], back_end=counting)
         except BaseException as error:  # raised below, in the caller's thread
             outcomes[index] = error
 

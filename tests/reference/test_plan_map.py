@@ -2,7 +2,6 @@
 
 import random
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,32 +9,9 @@ from nvfp4_reference import PlanKey, Rejected, plan_map
 from nvfp4_reference.plan_map import Plan, PlanMap, TuningError
 
 from .documents import random_plans, verdict
+from .sessions import LONG, Call
 
 KEY, OTHER = PlanKey(1, 16, 16), PlanKey(2, 16, 16)
-LONG = 60
-"""Seconds after which a wait that should have ended has failed."""
-
-
-class Call(threading.Thread):
-    """A call in a thread of its own, and what became of it."""
-
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
-        super().__init__(daemon=True)
-        self._function, self._arguments = function, arguments
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self._function(*self._arguments)
-        except BaseException as error:
-            self.error = error
-
-    def outcome(self) -> Any:
-        self.join(LONG)
-        assert not self.is_alive(), "the call is stuck"
-        return self.result if self.error is None else self.error
 
 
 class Tuning:

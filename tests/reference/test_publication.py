@@ -370,3 +370,56 @@ def test_processes_at_once_lose_nothing_and_readers_see_whole_documents(
     expected = {key: tactic for document in documents for key, tactic in document.plans.items()}
     assert read_native(str(path), GB10).plans == expected
     assert names(tmp_path) == ["file"]
+
+
+def failing_directory_fsync(number: int, then: str = "") -> Callable[[str, tuple[Any, ...]], None]:
+    """A hook that fails the fsync after the rename, and from then on the call `then`."""
+    renamed = failed = False
+
+    def hook(name: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal renamed, failed
+        if failed and name == then:
+            raise OSError(number, os.strerror(number))
+        if renamed and not failed and name == "fsync":
+            failed = True
+            raise OSError(number, os.strerror(number))
+        renamed = renamed or name == "replace"
+
+    return hook
+
+
+def test_a_directory_that_cannot_be_synced_gets_its_old_file_back(
+    tmp_path: Path, rng: random.Random
+) -> None:
+    path = tmp_path / "file"
+    assert outcome(path, random_document(rng), failing_directory_fsync(errno.EIO)) == "old"
+    assert names(tmp_path) == []
+    publication.update(str(path), random_document(rng))
+    path.chmod(0o604)
+    assert outcome(path, random_document(rng), failing_directory_fsync(errno.EIO)) == "old"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+    path.write_bytes(b"")
+    assert outcome(path, random_document(rng), failing_directory_fsync(errno.EIO)) == "old"
+
+
+def test_a_file_system_without_directory_fsync_saves_all_the_same(
+    tmp_path: Path, rng: random.Random
+) -> None:
+    path = tmp_path / "file"
+    assert outcome(path, random_document(rng), failing_directory_fsync(errno.EINVAL)) == "new"
+
+
+def test_old_bytes_that_cannot_be_put_back_are_not_claimed(
+    tmp_path: Path, rng: random.Random
+) -> None:
+    path = tmp_path / "file"
+    publication.update(str(path), random_document(rng))
+    document = random_document(rng)
+    with (
+        interposed(failing_directory_fsync(errno.EIO, then="write")),
+        pytest.raises(Rejected, match="the new plans are in place") as caught,
+    ):
+        publication.update(str(path), document)
+    assert (caught.value.code, caught.value.member) == ("publication", str(path))
+    assert read_native(str(path), GB10).plans.items() >= document.plans.items()
+    assert names(tmp_path) == ["file"]
