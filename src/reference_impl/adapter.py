@@ -4,6 +4,7 @@ Every method is one operation: plain JSON-able data in and out, a refusal as `Re
 is kept between two calls is a session.
 """
 
+import importlib
 import itertools
 import threading
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from .errors import Rejected
 from .members import object_member, shown
 from .merge import merged
 from .plan_cache import Served
-from .plans import as_rows
+from .plans import Plans, as_rows
 from .profiling import Profiler
 from .scripted_timer import Script
 from .session import Session
@@ -51,6 +52,7 @@ CAPABILITIES = (
     "capture-guard",
     "diagnostics",
     "fresh-process",
+    "gemm",
 )
 
 _Metadata = TypeVar("_Metadata", NativeMetadata, ImportMetadata)
@@ -183,12 +185,14 @@ class Adapter:
         max_tokens: int,
         shapes: list[list[int]],
         timings: dict[str, object] | None = None,
-    ) -> dict[str, int]:
+    ) -> dict[str, object]:
         """Load the session's files and make every profile of every shape ready."""
         target = self._session(session)
         back_end = _back_end(timings)
         weights = [(n, k) for n, k in _rows(shapes, ("N", "K"), "shapes")]
-        return asdict(target.warm_up(max_tokens, weights, back_end=back_end))
+        done = target.warm_up(max_tokens, weights, back_end=back_end)
+        rejected = [_as_json(one) for one in target.rejections()]
+        return {"loaded": done.loaded, "tuned": done.tuned, "rejected": rejected}
 
     def complete(self, session: str) -> dict[str, object]:
         """End the warm-up and save; a failed save is an answer and not a rejection."""
@@ -215,17 +219,28 @@ class Adapter:
         return asdict(target.plan(m, n, k, capturing=capturing, back_end=_back_end(timings)))
 
     def plan_many(
-        self, session: str, requests: list[list[int]], timings: dict[str, object] | None = None
+        self,
+        session: str,
+        requests: list[list[int]],
+        load: str | None = None,
+        timings: dict[str, object] | None = None,
     ) -> dict[str, object]:
-        """Plans for many requests at once, each from a thread of its own."""
+        """Plans for many requests at once, each from a thread of its own, beside a load."""
         target = self._session(session)
-        back_end = _back_end(timings)
-        served, tunings = plan_together(
+        plans: Plans = {}
+        if load is not None:
+            plans = native_document.read_native(_text(load, "load"), target.options.metadata).plans
+        together = plan_together(
             target,
             [(m, n, k) for m, n, k in _rows(requests, ("M", "N", "K"), "requests")],
-            back_end,
+            _back_end(timings),
+            load=None if load is None else lambda: target.install(plans, "native"),
         )
-        return {"plans": [_outcome(one) for one in served], "tunings": tunings}
+        return {
+            "plans": [_outcome(one) for one in together.served],
+            "tunings": together.tunings,
+            "load": None if together.load is None else _as_json(together.load),
+        }
 
     def plans(self, session: str) -> list[dict[str, int]]:
         """The session's ready map, sorted."""
@@ -250,6 +265,16 @@ class Adapter:
             self._sessions.pop(session, None)
         target.close()
 
+    def gemm(
+        self, m: int, n: int, k: int, tactic: int, seed: int, *, direct_sf: bool
+    ) -> dict[str, object]:
+        """One product of random operands, with every byte that it can be judged by."""
+        case = importlib.import_module(".gemm.case", __package__)  # numpy, only where it is used
+        found: dict[str, object] = case.gemm_case(
+            m, n, k, tactic=tactic, seed=seed, direct_sf=direct_sf
+        )
+        return found
+
     def _session(self, name: str) -> Session:
         with self._lock:
             found = self._sessions.get(_text(name, "session"))
@@ -263,10 +288,11 @@ class Adapter:
 
 
 def _outcome(one: Served | Rejected) -> dict[str, object]:
-    if isinstance(one, Rejected):
-        rejected = {"code": one.code, "member": one.member, "message": one.message}
-        return {"rejected": rejected}
-    return {"tactic": one.tactic, "tuned": one.tuned}
+    return {"rejected": _as_json(one)} if isinstance(one, Rejected) else asdict(one)
+
+
+def _as_json(rejected: Rejected) -> dict[str, str]:
+    return {"code": rejected.code, "member": rejected.member, "message": rejected.message}
 
 
 # Arguments: a caller's mistake is a TypeError or ValueError and never a rejection.

@@ -160,6 +160,10 @@ class Session(PlanCache):
             "the warm-up is being completed, so it is too late to abandon it; wait for its end.",
         )
 
+    def rejections(self) -> list[Rejected]:
+        """The files that the session's warm-up refused, in the order in which they were read."""
+        return [found.rejected for found in self._sources or () if found.rejected is not None]
+
     # The parts
 
     def _enter(self, phase: _Phase, expected: set[_Phase], otherwise: str) -> None:

@@ -2,7 +2,7 @@
 
     a, b = quantize(activation), quantize(weight)               # float32, M × K and N × K
     output = run(4, a, b, default_alpha(a, b))                  # bfloat16, M × N
-    gemm_case(16, 320, 384, tactic=4, seed=1, direct_sf=True)   # digests and the error
+    gemm_case(16, 320, 384, tactic=4, seed=1, direct_sf=True)   # and all its bytes
 
 Read `elements`, `scale_layout` and `quantization` for the format, `accumulation` and `stream_k`
 for what a tactic means, and `protocol` for what another back end has to bring.

@@ -1,44 +1,78 @@
-"""One GEMM as the contracts ask for it: random operands, one tactic, digests and the error."""
+"""One GEMM as the contracts look at it: random operands, one tactic, and all bytes to judge."""
 
-import hashlib
-from typing import Any, TypedDict
+import base64
+from typing import TypedDict
 
-from .accuracy import dequantized_product, relative_error
+import numpy as np
+
+from .elements import Bytes
+from .matrix import Nvfp4Matrix
 from .numpy_backend import NumpyBackend
-from .protocol import Backend
+from .operands import random_operands
+from .product import OUTPUT_DTYPES, default_alpha, problem, run_problem
+
+GUARD_BYTES = 256
+GUARD_FILL = 0xA5
+
+
+class OperandCase(TypedDict):
+    """A quantized operand in base64: E2M1 pairs, and the scales in both layouts."""
+
+    rows: int
+    packed: str
+    scales: str
+    swizzled: str
+    global_scale: float
 
 
 class GemmCase(TypedDict):
-    """What is compared between runs, processes, tactics and scale layouts."""
+    """A product with its operands; the guard is the memory behind the output, afterwards."""
 
-    output_sha256: str
-    scales_sha256: str
-    relative_error: float
+    a: OperandCase
+    b: OperandCase
+    alpha: float
+    output: str
+    output_dtype: str
+    guard: str
 
 
-def gemm_case(
-    m: int,
-    n: int,
-    k: int,
-    *,
-    tactic: int,
-    seed: int,
-    direct_sf: bool,
-    backend: Backend[Any] | None = None,
-) -> GemmCase:
-    """Quantize, multiply and measure, on `backend` (NumPy unless given).
+def gemm_case(m: int, n: int, k: int, *, tactic: int, seed: int, direct_sf: bool) -> GemmCase:
+    """Quantize random operands and multiply them to bfloat16, in a buffer that goes on behind.
 
-    The digests are of the bfloat16 output, row by row, and of the swizzled scale bytes of the
-    activation, then the weight. The error is NaN if any output element was not written.
+    The buffer is poisoned: an element that nobody writes is NaN, and a write beyond row M shows.
     `ValueError` for a shape, a tactic or a seed that does not exist.
     """
-    chosen: Backend[Any] = NumpyBackend() if backend is None else backend
-    problem = chosen.prepare(m, n, k, seed, direct=direct_sf)
-    chosen.run_tactic(tactic, problem)
-    output = chosen.output(problem)
-    scales = problem.a.scales.tobytes() + problem.b.scales.tobytes()
+    numbers_a, numbers_b = random_operands(m, n, k, seed)
+    back_end = NumpyBackend()
+    a = back_end.quantize(numbers_a, direct=direct_sf)
+    b = back_end.quantize(numbers_b, direct=direct_sf)
+    alpha = default_alpha(a, b)
+    dtype = OUTPUT_DTYPES["bf16"]
+    size = m * n * dtype.itemsize
+    memory = np.full(size + GUARD_BYTES, GUARD_FILL, np.uint8)
+    out = memory[:size].view(dtype).reshape(m, n)
+    out[...] = np.nan
+    prepared = problem(a, b, alpha, out)
+    run_problem(tactic, prepared)
     return GemmCase(
-        output_sha256=hashlib.sha256(output.tobytes()).hexdigest(),
-        scales_sha256=hashlib.sha256(scales).hexdigest(),
-        relative_error=relative_error(output, dequantized_product(problem.a, problem.b)),
+        a=_operand(a),
+        b=_operand(b),
+        alpha=float(prepared.alpha),
+        output=_text(memory[:size]),
+        output_dtype="bf16",
+        guard=_text(memory[size:]),
     )
+
+
+def _operand(matrix: Nvfp4Matrix) -> OperandCase:
+    return OperandCase(
+        rows=matrix.rows,
+        packed=_text(matrix.values),
+        scales=_text(matrix.linear_scales()),
+        swizzled=_text(matrix.scales),
+        global_scale=float(matrix.global_scale),
+    )
+
+
+def _text(data: Bytes) -> str:
+    return base64.b64encode(data.tobytes()).decode("ascii")
