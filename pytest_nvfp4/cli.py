@@ -57,6 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("smoke", smoke, "does an adapter work at all?")
     sub.add_argument("impl", help="reference, package.module:attribute, or exec:COMMAND")
     sub.add_argument("--timeout", type=float, default=60.0, help="seconds for one answer")
+    sub = command("demo", demo, "show what tuning in every process does, and what freezing does")
+    sub.add_argument("impl", nargs="?", default="reference", help="as for run (reference)")
+    sub.add_argument("--processes", type=int, default=4, metavar="N", help="how many (4)")
+    sub.add_argument("--timeout", type=float, default=120.0, help="seconds for one answer")
     sub = command("list", list_contracts, "list the contracts")
     sub.add_argument("contracts", nargs="?", help="areas or ids, such as PUBL,NDOC-4")
     sub = command("explain", explain, "say everything about one contract")
@@ -94,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
             pytest.main(
                 [
                     *("-p", "xdist", "-p", "nvfp4", "-p", "no:cacheprovider"),
-                    *("-c", str(ini), "--rootdir", folder, "--tb=no", "-rN"),
+                    *("-c", str(ini), "--rootdir", os.getcwd(), "--noconftest", "--tb=no", "-rN"),
                     *("--nvfp4-conformance", "--nvfp4-impl", options.impl, *workers, *rest),
                 ]
             )
@@ -126,6 +130,20 @@ def smoke(options: argparse.Namespace) -> int:
             )
             worst = max(worst, step.problem is not None)
     return worst
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Tune in N fresh processes and count the tactics that agree; then again with a frozen map."""
+    from pytest_nvfp4 import demo as phenomenon
+    from pytest_nvfp4.implementations.interface import SubjectError
+    from pytest_nvfp4.implementations.loader import TargetError, load
+
+    if options.processes < 2:
+        raise ValueError(f"--processes is {options.processes}; two or more can disagree")
+    try:
+        return phenomenon.run(load(options.impl), options.processes, options.timeout, sys.stdout)
+    except (TargetError, SubjectError) as error:
+        raise ValueError(error) from None
 
 
 def list_contracts(options: argparse.Namespace) -> int:

@@ -16,6 +16,16 @@ FILES = {
     "FIMP": "test_flashinfer_import.py",
     "MERG": "test_merge.py",
     "PUBL": "test_publication.py",
+    "LOOK": "test_lookup.py",
+    "FLIT": "test_single_flight.py",
+    "PROF": "test_profiling.py",
+    "WARM": "test_warm_up.py",
+    "FROZ": "test_frozen.py",
+    "CAPT": "test_capture.py",
+    "DIAG": "test_diagnostics.py",
+    "FRSH": "test_fresh_processes.py",
+    "GEMM": "test_gemm.py",
+    "RANK": "test_ranks.py",
 }
 
 
@@ -59,6 +69,13 @@ def test_every_test_asserts_something():
         "skip",
         "save",
         "_is_refused",
+        "all_alike",
+        "serves",
+        "_use",
+        "lifecycle",
+        "_keeps_serving",
+        "_nothing_new",
+        "_is_discreet",
         "merge",
     }
     for contract_id, node, _ in all_proven():

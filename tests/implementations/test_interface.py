@@ -28,6 +28,9 @@ SCHEMA = json.loads(
 )
 
 
+CLOCK = {"default": 100, "5": 1.5}
+
+
 def validator(definition: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(
         {"$ref": f"#/$defs/{definition}", "$defs": SCHEMA["$defs"]}
@@ -59,9 +62,29 @@ def calls(folder):
         "merge": {"prior": document, "current": document},
         "write_native": {"path": str(folder / "new.json"), "document": document},
         "open": {"environment": environment},
+        "warm_up": {"session": session, "max_tokens": 4, "shapes": [[256, 128]], "timings": CLOCK},
+        "complete": {"session": session},
+        "abandon": {"session": session},
+        "plan": {
+            "session": session,
+            "m": 9,
+            "n": 256,
+            "k": 128,
+            "capturing": False,
+            "timings": CLOCK,
+        },
+        "plan_many": {
+            "session": session,
+            "requests": [[64, 256, 128], [32, 256, 128], [64, 256, 128]],
+            "load": None,
+            "timings": CLOCK | {"default": "raise"},
+        },
         "plans": {"session": session},
         "stats": {"session": session},
+        "trace": {"session": session},
+        "fingerprint": {"session": session},
         "close": {"session": session},
+        "gemm": {"m": 1, "n": 16, "k": 16, "tactic": 3, "seed": 1, "direct_sf": True},
     }
     for operation, given in arguments.items():
         yield operation, given, getattr(adapter, operation)(**copy.deepcopy(given))
