@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
             pytest.main(
                 [
                     *("-p", "xdist", "-p", "nvfp4", "-p", "no:cacheprovider"),
-                    *("-c", str(ini), "--rootdir", folder, "--tb=no", "-rN"),
+                    *("-c", str(ini), "--rootdir", os.getcwd(), "--noconftest", "--tb=no", "-rN"),
                     *("--nvfp4-conformance", "--nvfp4-impl", options.impl, *workers, *rest),
                 ]
             )
