@@ -1,5 +1,6 @@
 """What the README shows is what is there."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -44,8 +45,8 @@ def test_shown_adapters_import_the_oracle_and_fail_the_rest(target, tmp_path):
         pytest.skip("needs Node.js for the adapter in another language")
     folder = tmp_path / "adapters"
     shutil.copytree(ADAPTERS, folder)
-    base = [sys.executable, "-m", "pytest_nvfp4.cli"]
-    environment = {"PATH": __import__("os").environ["PATH"], "PYTHONPATH": str(folder)}
+    base = [str(Path(sys.executable).with_name("nvfp4-conformance"))]
+    environment = {"PATH": os.environ["PATH"]}
 
     def run(*words):
         return subprocess.run(

@@ -3,7 +3,8 @@
 ``reference``
     a name that some distribution registers in the entry-point group ``nvfp4.implementations``
 ``package.module:attribute``
-    a Python adapter: an object with the operations, or a class or function that makes one
+    a Python adapter: an object with the operations, or a class or function that makes one;
+    the module may lie in the current directory
 ``exec:./adapter --flag``
     an executable that speaks JSON lines, with its arguments in shell quoting (no shell runs it)
 """
@@ -120,6 +121,10 @@ def load(text: str) -> Target:
 
 
 def _python(text: str, reference: str) -> Target:
+    # A module beside the user is found too, after everything that is installed.
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
     server = (sys.executable, "-m", "pytest_nvfp4.implementations.server", text)
     return Target(text, reference, server)
 
