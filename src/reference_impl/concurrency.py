@@ -15,7 +15,8 @@ def plan_together(
 ) -> tuple[list[Served | Rejected], int]:
     """The outcome of each (M, N, K), asked for by a thread of its own; how many tunings began.
 
-    The threads are released together. What is no rejection is raised here once all have ended.
+    The threads are released together. What is no rejection is raised here once all have ended,
+    an interrupt before the errors that it caused in others.
     """
     counting = _Counting(back_end)
     barrier = threading.Barrier(max(1, len(requests)))
@@ -41,13 +42,12 @@ def plan_together(
         for thread in started:
             thread.join()
 
-    answers: list[Served | Rejected] = []
-    for outcome in outcomes:
-        if isinstance(outcome, Served | Rejected):
-            answers.append(outcome)
-        elif outcome is not None:
-            raise outcome
-    return answers, counting.timers
+    faults = [
+        one for one in outcomes if isinstance(one, BaseException) and not isinstance(one, Rejected)
+    ]
+    for fault in sorted(faults, key=lambda one: isinstance(one, Exception)):
+        raise fault
+    return [one for one in outcomes if isinstance(one, Served | Rejected)], counting.timers
 
 
 class _Counting:
