@@ -216,7 +216,8 @@ class Adapter:
         target = self._session(session)
         if not isinstance(capturing, bool):
             raise TypeError(f"capturing is {shown(capturing)}; give true or false.")
-        return asdict(target.plan(m, n, k, capturing=capturing, back_end=_back_end(timings)))
+        served = target.plan(m, n, k, capturing=capturing, back_end=_back_end(timings))
+        return served._asdict()
 
     def plan_many(
         self,

@@ -36,7 +36,8 @@ def plan_together(
 ) -> Together:
     """Ask for each (M, N, K) in a thread of its own, and load once a tuning has begun.
 
-    The threads are released together. What is no rejection is raised here once all have ended.
+    The threads are released together. What is no rejection is raised here once all have ended,
+    an interrupt before the errors that it caused in others.
     """
     ready = [cache.lookup(*request) is not None for request in requests]
     clock = _StandingClock(back_end, waiting_for=sum(ready) + (load is not None))
@@ -76,12 +77,12 @@ def plan_together(
         for thread in started:
             thread.join()
 
-    answers: list[Served | Rejected] = []
-    for outcome in outcomes:
-        if isinstance(outcome, Served | Rejected):
-            answers.append(outcome)
-        elif outcome is not None:
-            raise outcome
+    faults = [
+        one for one in outcomes if isinstance(one, BaseException) and not isinstance(one, Rejected)
+    ]
+    for fault in sorted(faults, key=lambda one: isinstance(one, Exception)):
+        raise fault
+    answers = [one for one in outcomes if isinstance(one, Served | Rejected)]
     return Together(answers, clock.tunings, refused)
 
 

@@ -28,7 +28,16 @@ INDETERMINATE = frozenset({"", "unknown", "None"})
 
 NOT_APPLICABLE = "not-applicable"
 
-_KERNEL_SOURCES = ("tactics.py",)
+_KERNEL_SOURCES = (
+    "tactics.py",
+    "gemm/accumulation.py",
+    "gemm/elements.py",
+    "gemm/matrix.py",
+    "gemm/product.py",
+    "gemm/quantization.py",
+    "gemm/scale_layout.py",
+    "gemm/stream_k.py",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

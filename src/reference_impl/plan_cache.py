@@ -9,8 +9,7 @@ A ready plan costs its caller one table lookup for the bucket and one dictionary
 Source: FlashInfer 0.6.13 autotuner.py:978-1013.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from .back_ends import BackEnd, default_back_end
 from .buckets import bucket
@@ -26,8 +25,7 @@ _BUCKETS = tuple(bucket(m) for m in range(4097))
 _LARGEST_SMALL_M = len(_BUCKETS) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(NamedTuple):
     """A plan for one request; `tuned` by this call, or `lazy`: tuned by it after completion."""
 
     tactic: int

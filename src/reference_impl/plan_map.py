@@ -124,7 +124,7 @@ class PlanMap:
 
     def snapshot(self) -> dict[PlanKey, Plan]:
         """A copy of the ready plans, sorted by shape; what is being tuned is not among them."""
-        return dict(sorted(self.ready.copy().items()))
+        return dict(sorted(self.ready.copy().items()))  # the copy is of one moment
 
     def _refuse_nesting(self, key: PlanKey, thread: int) -> None:
         """A tuning that asks for a plan could wait for itself, or for one that waits for it."""

@@ -18,7 +18,6 @@ Source: vLLM 0.25.0 flashinfer_autotune_cache.py:44-55, for the replacement.
 
 import errno
 import fcntl
-import logging
 import os
 import stat
 from collections.abc import Iterator
@@ -27,14 +26,12 @@ from dataclasses import dataclass
 
 from . import native_document
 from .damage import is_damage
+from .diagnostics import log_warnings
 from .errors import Rejected
 from .files import read_regular, reason, uninterrupted
 from .merge import merged
 from .native_document import Document
 from .plans import Plans
-
-_logger = logging.getLogger(__name__)
-
 
 REJECTED_SUFFIX = ".rejected"
 """What a damaged file's name is extended by where its bytes are kept."""
@@ -83,8 +80,10 @@ def update(
             native_document.parse(text, document.metadata)
             if damaged and before is not None:
                 _replace(destination + REJECTED_SUFFIX, before)
-                uninterrupted(os.fsync, descriptor)  # kept for certain before the name is taken
-                _logger.warning("a damaged plan file gave way; its bytes are kept beside it.")
+                _sync_directory(descriptor)  # kept for certain before the name is taken
+                log_warnings(
+                    ["A damaged plan file is being replaced; its bytes are kept beside it."]
+                )
             _replace(destination, _File(text, before.mode if before else None))
             _settle(path, destination, before, descriptor)
     except (OSError, ValueError) as error:
@@ -187,10 +186,8 @@ def _settle(path: str, destination: str, before: _File | None, descriptor: int) 
     kill between them would leave it behind.
     """
     try:
-        uninterrupted(os.fsync, descriptor)
+        _sync_directory(descriptor)
     except OSError as error:
-        if error.errno == errno.EINVAL:
-            return  # this file system has no such operation; the save is as durable as it gets
         try:
             if before is None:
                 uninterrupted(os.unlink, destination)
@@ -201,6 +198,15 @@ def _settle(path: str, destination: str, before: _File | None, descriptor: int) 
                 path, error, "the new plans are in place, but a power failure may undo them"
             ) from error
         raise
+
+
+def _sync_directory(descriptor: int) -> None:
+    """Bring the names in a directory to the disk, on file systems that know this operation."""
+    try:
+        uninterrupted(os.fsync, descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
 
 
 def _unpublished(path: str, error: OSError | ValueError, state: str) -> Rejected:

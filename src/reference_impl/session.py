@@ -243,7 +243,7 @@ class Session(PlanCache):
         """Publish what was tuned and imported here; what was read from the file only fills gaps."""
         path, import_path = self.options.native_path, self.options.import_path
         assert path is not None
-        if import_path is not None and os.path.realpath(path) == os.path.realpath(import_path):
+        if import_path is not None and _one_file(path, import_path):
             return Completion(
                 0,
                 f"{path!r} is the imported file by another name, and an imported file is never "
@@ -263,3 +263,11 @@ class Session(PlanCache):
             log_rejection("save", rejected)
             return Completion(0, str(rejected))
         return Completion(len(written.plans))
+
+
+def _one_file(path: str, other: str) -> bool:
+    """Whether writing to `path` would write to `other`, through links and spellings."""
+    try:
+        return os.path.realpath(path) == os.path.realpath(other)
+    except ValueError:  # no file can have such a name; saving will say so
+        return False

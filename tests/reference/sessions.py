@@ -1,11 +1,12 @@
 """Sessions for the tests: back ends that obey, count and misbehave, and files to load."""
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nvfp4_reference import NativeMetadata, PlanKey, Plans, Session, resolve
+from nvfp4_reference import ImportMetadata, NativeMetadata, PlanKey, Plans, Session, resolve
 from nvfp4_reference.native_document import Document
 from nvfp4_reference.scripted_timer import Script, ScriptedTimer
 
@@ -103,10 +104,6 @@ def write_native(path: Path, plans: Plans, metadata: NativeMetadata = HERE) -> D
 
 def flashinfer_text(plans: Plans, **metadata: str) -> str:
     """A FlashInfer document of this machine's environment, or with other metadata."""
-    import json
-
-    from nvfp4_reference import ImportMetadata
-
     root: dict[str, Any] = {"_metadata": {**ImportMetadata.of_this_machine().as_json(), **metadata}}
     for (m, n, k), tactic in plans.items():
         half, blocks = k // 2, k // 16

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvfp4_reference import Rejected, adapter
+from nvfp4_reference import NativeMetadata, Rejected, adapter
 from nvfp4_reference.profiling import REPEATS, WARM_UPS
+from nvfp4_reference.scripted_timer import ScriptedTimer
 
 from .documents import random_plans, verdict
 from .sessions import HERE, write_native
@@ -103,6 +104,22 @@ def test_many_threads(subject: adapter.Adapter, rng: random.Random) -> None:
         subject.plan_many(session, [[8, 16, 16], [8, 16, 17]], {})
 
 
+def test_an_interrupt_in_one_of_many_threads_reaches_the_caller(
+    subject: adapter.Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = opened(subject)
+
+    def interrupted(self: ScriptedTimer, tactic: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScriptedTimer, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            subject.plan_many(session, [[8, 320, 384]] * 8, {})
+    assert subject.plans(session) == []
+    assert subject.plan_many(session, [[8, 320, 384]] * 8, {})["tunings"] == 1
+
+
 def test_reads_with_a_session_are_saved_only_where_they_are_ours(
     subject: adapter.Adapter, tmp_path: Path, rng: random.Random
 ) -> None:
@@ -110,8 +127,6 @@ def test_reads_with_a_session_are_saved_only_where_they_are_ours(
     ours, foreign = random_plans(rng, 3), random_plans(rng, 3)
     write_native(tmp_path / "ours", ours)
     other = {**HERE.as_json(), "gpu": "another"}
-    from nvfp4_reference import NativeMetadata
-
     write_native(tmp_path / "foreign", foreign, NativeMetadata.from_json(other))
     subject.read_native(str(tmp_path / "ours"), HERE.as_json(), session)
     subject.read_native(str(tmp_path / "foreign"), other, session)

@@ -124,6 +124,11 @@ def test_a_miss_before_completion_is_not_lazy() -> None:
     cache.complete()
     assert cache.plan(200, *NK, back_end=best(0)).lazy
     assert cache.statistics().lazy == 1
+    cache.begin_warm_up()
+    assert not cache.plan(300, *NK, back_end=best(0)).lazy
+    cache.abandon()
+    assert cache.plan(600, *NK, back_end=best(0)).lazy
+    assert cache.statistics().lazy == 2
 
 
 def test_measured_rows_never_exceed_what_was_declared() -> None:

@@ -7,10 +7,10 @@ The BLAS library's threads change the speed and never the bytes. Where several p
 cores, they wait for each other's threads; OPENBLAS_NUM_THREADS=1 (or the like) is then faster.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..numpy_timer import NumpyTimer
 from .elements import Floats
 from .matrix import Nvfp4Matrix
 from .operands import random_operands
@@ -18,34 +18,6 @@ from .product import Output, Problem, default_alpha, empty_output, problem, run_
 from .quantization import quantize
 
 RUNNER_SEED = 0
-
-
-@dataclass(frozen=True, slots=True)
-class WallClock:
-    """A timer of calls that have ended when they return.
-
-    So there is nothing to wait for, and no launch latency that a delay would have to hide.
-    """
-
-    runner: Callable[[int], None]
-
-    def run(self, tactic: int) -> None:
-        """Run the tactic once."""
-        self.runner(tactic)
-
-    def synchronize(self) -> None:
-        """Nothing is ever under way."""
-
-    def delay(self, microseconds: int) -> None:
-        """Nothing queues up behind a delay here, so none is spent."""
-
-    def event(self) -> int:
-        """The clock, in nanoseconds."""
-        return time.perf_counter_ns()
-
-    def elapsed_microseconds(self, start: int, end: int) -> float:
-        """The time between two readings."""
-        return (end - start) / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +55,9 @@ class NumpyBackend:
         prepared = self.prepare(m, n, k, RUNNER_SEED)
         return lambda tactic_id: run_problem(tactic_id, prepared)
 
-    def timer(self, m: int, n: int, k: int) -> WallClock:
+    def timer(self, m: int, n: int, k: int) -> NumpyTimer:
         """Times a `runner`."""
-        return WallClock(self.runner(m, n, k))
+        return NumpyTimer(self.runner(m, n, k))
 
     def capturing(self) -> bool:
         """A CPU records no graphs."""
