@@ -289,7 +289,7 @@ class Adapter:
 
 
 def _outcome(one: Served | Rejected) -> dict[str, object]:
-    return {"rejected": _as_json(one)} if isinstance(one, Rejected) else asdict(one)
+    return {"rejected": _as_json(one)} if isinstance(one, Rejected) else one._asdict()
 
 
 def _as_json(rejected: Rejected) -> dict[str, str]:

@@ -27,12 +27,13 @@ OPERATIONS = {
     "complete": ["session"],
     "abandon": ["session"],
     "plan": ["session", "m", "n", "k", "capturing", "timings"],
-    "plan_many": ["session", "requests", "timings"],
+    "plan_many": ["session", "requests", "load", "timings"],
     "plans": ["session"],
     "stats": ["session"],
     "trace": ["session"],
     "fingerprint": ["session"],
     "close": ["session"],
+    "gemm": ["m", "n", "k", "tactic", "seed", "direct_sf"],
 }
 
 

@@ -36,7 +36,7 @@ def test_a_session_from_warm_up_to_serving(subject: adapter.Adapter, tmp_path: P
     assert not list(tmp_path.iterdir())
     timings = {"7": 3, "8": "raise", "9": "nan"}
     warm = subject.warm_up(session, 8, SHAPES, timings)
-    assert data(warm) == {"loaded": 0, "tuned": 8, "missing": 8}
+    assert data(warm) == {"loaded": 0, "tuned": 8, "rejected": []}
     assert data(subject.complete(session)) == {"saved": 8, "failure": None}
     hit = {"tactic": 7, "source": "live", "tuned": False, "lazy": False}
     assert data(subject.plan(session, 5, 320, 384, capturing=True)) == hit
@@ -88,20 +88,20 @@ def test_the_trace_is_the_sequence(subject: adapter.Adapter, delay: str) -> None
 def test_many_threads(subject: adapter.Adapter, rng: random.Random) -> None:
     session = opened(subject)
     tactic = rng.randrange(32)
-    found: Any = data(subject.plan_many(session, [[8, 320, 384]] * 8, {str(tactic): 1}))
+    found: Any = data(subject.plan_many(session, [[8, 320, 384]] * 8, timings={str(tactic): 1}))
     assert found["tunings"] == 1
     assert [plan["tactic"] for plan in found["plans"]] == [tactic] * 8
     assert sum(plan["tuned"] for plan in found["plans"]) == 1
     assert subject.stats(session)["tuned"] == 1
     many = [[2**i, 320, 400] for i in range(8)]
-    assert subject.plan_many(session, many, {})["tunings"] == 8
-    assert subject.plan_many(session, [], {}) == {"plans": [], "tunings": 0}
-    failed: Any = data(subject.plan_many(session, [[8, 16, 16]] * 4, {"default": "raise"}))
+    assert subject.plan_many(session, many, timings={})["tunings"] == 8
+    assert subject.plan_many(session, [], timings={}) == {"plans": [], "tunings": 0, "load": None}
+    failed: Any = data(subject.plan_many(session, [[8, 16, 16]] * 4, timings={"default": "raise"}))
     assert {plan["rejected"]["code"] for plan in failed["plans"]} == {"no-valid-tactic"}
     assert failed["tunings"] >= 1
     assert subject.plan(session, 8, 16, 16, timings={})["tuned"]
     with pytest.raises(ValueError, match="K is 17"):
-        subject.plan_many(session, [[8, 16, 16], [8, 16, 17]], {})
+        subject.plan_many(session, [[8, 16, 16], [8, 16, 17]], timings={})
 
 
 def test_an_interrupt_in_one_of_many_threads_reaches_the_caller(
@@ -115,9 +115,9 @@ def test_an_interrupt_in_one_of_many_threads_reaches_the_caller(
     with monkeypatch.context() as patch:
         patch.setattr(ScriptedTimer, "run", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            subject.plan_many(session, [[8, 320, 384]] * 8, {})
+            subject.plan_many(session, [[8, 320, 384]] * 8, timings={})
     assert subject.plans(session) == []
-    assert subject.plan_many(session, [[8, 320, 384]] * 8, {})["tunings"] == 1
+    assert subject.plan_many(session, [[8, 320, 384]] * 8, timings={})["tunings"] == 1
 
 
 def test_reads_with_a_session_are_saved_only_where_they_are_ours(
@@ -193,4 +193,4 @@ def test_lifecycle(subject: adapter.Adapter) -> None:
 
 def test_every_claimed_capability_has_its_operations(subject: adapter.Adapter) -> None:
     claimed: Any = subject.describe()["capabilities"]
-    assert len(claimed) == len(set(claimed)) == 15
+    assert len(claimed) == len(set(claimed)) == 16
