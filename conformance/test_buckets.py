@@ -5,7 +5,7 @@ import pytest
 from pytest_nvfp4.model import hybrid_bucket, profile_list
 from pytest_nvfp4.suite import contract
 
-BOUNDARIES = [*profile_list(4096), *(2**power for power in range(13, 21))]
+BOUNDARIES = [*profile_list(4096), *(2**power for power in range(13, 31))]
 MAXIMA = [
     1,
     2,
@@ -25,6 +25,9 @@ MAXIMA = [
     4097,
     5000,
     8192,
+    65_537,
+    200_000,
+    2**30,
 ]
 
 
@@ -51,8 +54,9 @@ def test_map_is_monotone_idempotent_and_never_below(subject, rng):
 
 
 @contract("BUCK-1")
-def test_zero_maps_to_one(subject):
-    assert subject.bucket(0) == 1
+@pytest.mark.parametrize("m", [0, -1, -(2**31)])
+def test_zero_and_below_map_to_one(subject, m):
+    assert subject.bucket(m) == 1
 
 
 @contract("BUCK-2")

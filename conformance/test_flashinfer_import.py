@@ -13,6 +13,7 @@ from pytest_nvfp4.implementations.interface import Reading, Rejected
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.suite import contract, over, requires
+from pytest_nvfp4.suite.probe import near_misses
 
 CHUNKS = 8
 
@@ -28,6 +29,8 @@ BAD_KEYS = {
     "other N in the weight scales": KEY.replace("(384, 5120)", "(384, 5136)"),
     "other N in the output": KEY.replace("(-1, 5120)", "(-1, 5136)"),
     "M no bucket": KEY.replace("(512,", "(513,"),
+    "M no bucket between powers of two": KEY.replace("(512,", "(24576,"),
+    "M no bucket far up": KEY.replace("(512,", "(1048577,"),
     "M zero": KEY.replace("(512,", "(0,"),
     "M negative": KEY.replace("(512,", "(-512,"),
     "M 2^31": KEY.replace("(512,", "(2147483648,"),
@@ -39,6 +42,8 @@ BAD_KEYS = {
     "extras": KEY.removesuffix("())") + "(1,))",
     "extras None": KEY.removesuffix("())") + "None)",
     "trailing text": KEY + " ",
+    "trailing line feed": KEY + "\n",
+    "trailing NUL": KEY + "\0",
     "trailing call": KEY + ".__class__",
     "missing bracket": KEY.removesuffix(")"),
     "missing comma": KEY.replace("(0,), (-1, 5120)", "(0,) (-1, 5120)"),
@@ -155,16 +160,25 @@ def test_nothing_else_is_a_wildcard(flashinfer, rng, value):
 
 
 @contract("FIMP-4")
-@pytest.mark.parametrize("how", ["different", "missing", "number", "null", "list"])
+@pytest.mark.parametrize("how", ["missing", "number", "null", "list"])
 @pytest.mark.parametrize("field", facts.FLASHINFER_METADATA)
-def test_metadata_field(flashinfer, field, how):
+def test_metadata_field_that_is_no_string(flashinfer, field, how):
     document = flashinfer.document()
-    metadata = document["_metadata"]
-    metadata[field] = {"different": metadata[field] + "0", "number": 13, "null": None}.get(how, [])
-    code = {"different": "foreign-environment", "missing": "missing-field"}.get(how, "wrong-type")
+    document["_metadata"][field] = {"number": 13, "null": None, "list": []}.get(how)
+    code = "missing-field" if how == "missing" else "wrong-type"
     if how == "missing":
-        del metadata[field]
+        del document["_metadata"][field]
     flashinfer.rejects(document, code, f"_metadata.{field}")
+
+
+@contract("FIMP-4")
+@pytest.mark.parametrize("field", facts.FLASHINFER_METADATA)
+def test_any_other_environment_is_foreign(flashinfer, field):
+    expected = dict(flashinfer.metadata) | {field: "NVIDIA GB10 rev.a"}
+    for other in near_misses(expected[field]):
+        document = flashinfer.document()
+        document["_metadata"] = expected | {field: other}
+        flashinfer.rejects(document, "foreign-environment", f"_metadata.{field}", expected=expected)
 
 
 @contract("FIMP-4")

@@ -10,6 +10,7 @@ from pytest_nvfp4.model import documents, facts, judge_native
 from pytest_nvfp4.plans import PlanMap
 from pytest_nvfp4.suite import contract, requires
 from pytest_nvfp4.suite.fixtures import random_plans
+from pytest_nvfp4.suite.probe import near_misses
 from pytest_nvfp4.suite.sessions import NATIVE_PATH, fastest, full_map
 
 
@@ -36,6 +37,32 @@ def test_prior_entries_are_kept_and_current_ones_win(subject, halves):
     merged = merge(subject, prior, current)
     expected = documents.merged(prior, current)
     assert documents.native_plans(merged) == documents.native_plans(expected)
+
+
+@contract("MERG-1")
+@requires("publication")
+def test_publishing_merges(subject, halves, tmp_path):
+    prior, current = halves
+    path = tmp_path / "plans.json"
+    path.write_bytes(documents.native_bytes(prior))
+    expected = documents.native_plans(documents.merged(prior, current))
+    assert subject.write_native(str(path), current) == len(expected)
+    assert judge_native(path.read_bytes(), current["_metadata"]).plans == expected
+
+
+@contract("MERG-3")
+@requires("publication")
+@pytest.mark.parametrize("prior", ["foreign", "corrupt"])
+def test_publishing_never_overwrites_what_does_not_merge(subject, native, halves, tmp_path, prior):
+    path = tmp_path / "plans.json"
+    other = native.metadata | {"gpu": native.metadata["gpu"] + " 2"}
+    data = documents.native_bytes(documents.native(other, native.plans))
+    path.write_bytes(data if prior == "foreign" else data[:100])
+    before = path.read_bytes()
+    answer = subject.write_native(str(path), halves[1])
+    assert isinstance(answer, Rejected), f"a {prior} file was overwritten"
+    assert answer.code == ("foreign-environment" if prior == "foreign" else "syntax")
+    assert path.read_bytes() == before
 
 
 @contract("MERG-1")
@@ -81,13 +108,21 @@ def test_identities(subject, halves, native, other):
 
 
 @contract("MERG-3")
+@pytest.mark.parametrize("empty", ["neither", "prior", "current"])
 @pytest.mark.parametrize("field", facts.NATIVE_METADATA)
-def test_documents_of_two_environments_do_not_merge(subject, native, halves, field):
-    prior, current = halves
-    other = dict(native.metadata)
-    other[field] = other[field] + (1 if isinstance(other[field], int) else "x")
-    foreign = documents.native(other, documents.native_plans(prior))
-    answer = subject.merge(foreign, current)
+def test_documents_of_two_environments_do_not_merge(subject, native, halves, field, empty):
+    ours, theirs = (documents.native_plans(half) for half in halves)
+    own = dict(native.metadata)
+    if field != "format":
+        own[field] = 11 if isinstance(own[field], int) else "NVIDIA GB10 rev.a"
+    current = documents.native(own, {} if empty == "current" else ours)
+    for other in near_misses(own[field]):
+        prior = documents.native(own | {field: other}, {} if empty == "prior" else theirs)
+        _do_not_merge(subject, prior, current, field)
+
+
+def _do_not_merge(subject, prior, current, field):
+    answer = subject.merge(prior, current)
     assert isinstance(answer, Rejected), "documents of two environments were merged"
     codes = (
         ("unknown-format", "foreign-environment") if field == "format" else ("foreign-environment",)

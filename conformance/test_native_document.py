@@ -15,6 +15,7 @@ from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.plans import PlanMap
 from pytest_nvfp4.suite import contract, over, requires
 from pytest_nvfp4.suite.fixtures import random_plans
+from pytest_nvfp4.suite.probe import near_misses
 
 STRINGS = [name for name, kind in facts.NATIVE_METADATA.items() if kind == facts.STR]
 INTEGERS = [name for name, kind in facts.NATIVE_METADATA.items() if kind != facts.STR]
@@ -98,8 +99,9 @@ def test_bytes_do_not_depend_on_insertion_order(subject, native, rng):
 def test_bytes_do_not_depend_on_the_process(subject, launch, native):
     expected = subject.serialize(native.document())
     for seed in ("0", "1", "77"):
-        other = launch(variables={"PYTHONHASHSEED": seed})
+        other = launch(variables={"PYTHONHASHSEED": seed}, folder="/")
         assert other.serialize(native.document()) == expected
+    assert json.loads(expected) == native.document(), "something was added or left out"
 
 
 @contract("NDOC-2")
@@ -158,10 +160,12 @@ def test_mandatory_root_members(native, member, value):
 @contract("NDOC-5")
 @pytest.mark.parametrize("field", facts.NATIVE_METADATA)
 def test_any_other_environment_is_foreign(native, field):
-    other = dict(native.metadata)
-    other[field] = other[field] + (1 if isinstance(other[field], int) else " 2")
-    document = documents.native(other, native.plans)
-    native.rejects(document, "foreign-environment", f"_metadata.{field}")
+    expected = dict(native.metadata)
+    if field != "format":
+        expected[field] = 11 if isinstance(expected[field], int) else "NVIDIA GB10 rev.a"
+    for other in near_misses(expected[field]):
+        document = documents.native(expected | {field: other}, native.plans)
+        native.rejects(document, "foreign-environment", f"_metadata.{field}", expected=expected)
 
 
 @contract("NDOC-6")
@@ -195,6 +199,7 @@ def test_mandatory_plan_fields(native, field, how):
     ("field", "value"),
     [
         *(("m_bucket", m) for m in (0, -1, 3, 255, 257, 300, 2049, 2304, 4097, 5120)),
+        *(("m_bucket", m) for m in (12288, 24576, 2**20 + 1, 2**30 + 1, 2**31 - 1)),
         *(("n", n) for n in (0, -1, -5120)),
         *(("k", k) for k in (0, -16, 1, 8, 17, 6152)),
     ],
@@ -286,10 +291,10 @@ def test_unknown_tactic(native, tactic):
 @contract("NDOC-11")
 @pytest.mark.parametrize("field", facts.PLAN_FROM_METADATA)
 def test_plan_that_disagrees_with_the_metadata(native, field):
-    document = native.document()
-    plan = document["plans"][MIDDLE]
-    plan[field] = plan[field] + (1 if isinstance(plan[field], int) else "x")
-    native.rejects(document, "bad-plan", f"plans[{MIDDLE}].{field}")
+    for other in near_misses(native.document()["plans"][MIDDLE][field]):
+        document = native.document()
+        document["plans"][MIDDLE][field] = other
+        native.rejects(document, "bad-plan", f"plans[{MIDDLE}].{field}")
 
 
 # --- Anything but one strict UTF-8 JSON document
@@ -323,6 +328,8 @@ NOT_ONE_DOCUMENT = {
     "control character": lambda text: text.replace('"gpu": "', '"gpu": "\n', 1).encode(),
     "bad escape": lambda text: text.replace('"_metadata"', '"\\x5fmetadata"', 1).encode(),
     "form feed": lambda text: ("\f" + text).encode(),
+    "trailing form feed": lambda text: (text + "\f").encode(),
+    "trailing no-break space": lambda text: (text + "\N{NO-BREAK SPACE}").encode(),
     "no-break space": lambda text: ("\N{NO-BREAK SPACE}" + text).encode(),
 }
 NUMBERS = (
@@ -349,6 +356,7 @@ ENCODINGS = {
     "overlong": lambda text: text.encode().replace(b"@", b"\xc0\xaf"),
     "surrogate bytes": lambda text: text.encode().replace(b"@", b"\xed\xa0\x80"),
     "cut sequence": lambda text: text.encode().replace(b"@", b"\xe2\x82"),
+    "half a surrogate pair": lambda text: text.encode().replace(b"@", b"\\ud800"),
 }
 
 
@@ -385,6 +393,15 @@ def test_absurd_value(native, literal, where):
     document = native.document()
     owner, field = (document["plans"][0], "n") if where == "a plan" else (document, "zz_new")
     native.rejects(with_literal(document, owner, field, literal), "syntax")
+
+
+@contract("NDOC-12")
+@pytest.mark.parametrize(
+    "literal", ["[" * 127 + "]" * 127, '{"a":' * 127 + "1" + "}" * 127, "1" * 1000]
+)
+def test_what_is_just_within_the_limits_is_read(native, literal):
+    document = native.document()
+    native.accepts(with_literal(document, document, "zz_new", literal))
 
 
 @contract("NDOC-12")
@@ -448,20 +465,22 @@ def test_link_to_a_regular_file_is_read(native, tmp_path):
 
 @contract("NDOC-14")
 @over(JSON_LINES)
-@pytest.mark.parametrize("kind", ["200 MB of white space", "a million plans"])
+@pytest.mark.parametrize(
+    "kind", ["64 MiB of white space", "200 MB of white space", "a million plans"]
+)
 def test_hostile_size_ends_in_bounded_memory(subject, launch, native, tmp_path, kind):
     path = tmp_path / "large.json"
     if kind == "a million plans":
         documents.write_many_plans(path, native.metadata, 1_000_000)
     else:
-        with path.open("wb") as file:
-            file.write(documents.native_bytes(native.document()))
-            for _ in range(200):
-                file.write(b" " * 1_000_000)
+        size = 64 * 2**20 if kind.startswith("64 MiB") else 200_000_000
+        text = documents.native_bytes(native.document())
+        path.write_bytes(text + b" " * (size - len(text)))
     large = launch()
     answer = large.read_native(str(path), native.metadata)
     if isinstance(answer, Rejected):
         assert answer.code == "too-large"
+        assert not kind.startswith("64 MiB"), "64 MiB must be read"
     else:
         assert len(answer.plans) == (1_000_000 if kind == "a million plans" else len(native.plans))
     assert memory.peak_bytes(large.transport.pid) < 4 * path.stat().st_size + 2**30
@@ -492,8 +511,33 @@ def test_rejected_document_leaves_the_ready_map_alone(subject, native, rng):
         assert isinstance(native.read(native.write(bad), session=session), Rejected)
         assert subject.plans(session) == first, "a rejected document changed the ready map"
         assert subject.stats(session).rejected == loaded.rejected + rejected
-        assert subject.stats(session).loaded == loaded.loaded
+        assert subject.stats(session).loaded == loaded.loaded == len(first)
     subject.close(session)
+
+
+@contract("NDOC-15")
+@requires("session")
+def test_loading_never_replaces_a_plan(subject, native, rng):
+    session = subject.open({})
+    first = random_plans(rng, 8)
+    again = {key: (tactic + 1) % 32 for key, tactic in list(first.items())[:4]}
+    more = dict(random_plans(rng, 3)) | again
+    for plans in (first, PlanMap(more)):
+        assert isinstance(
+            native.read(native.write(native.document(plans)), session=session), Reading
+        )
+    assert subject.plans(session) == more | dict(first)
+    assert subject.stats(session).loaded == len(more | dict(first))
+    subject.close(session)
+
+
+@contract("NDOC-16")
+@pytest.mark.parametrize("field", ["fp4_layout", "runner", "scale_layout"])
+def test_star_is_no_wildcard_in_a_plan(native, field):
+    document = native.document()
+    document["plans"][MIDDLE][field] = "*"
+    code = "unknown-runner" if field == "runner" else "bad-plan"
+    native.rejects(document, code, f"plans[{MIDDLE}].{field}")
 
 
 @contract("NDOC-16")

@@ -1,5 +1,6 @@
 """PATH: options and the location of the default file."""
 
+import itertools
 import os
 from pathlib import Path
 
@@ -50,12 +51,13 @@ def default_file(subject, environment, metadata=None) -> Path:
 
 
 @contract("PATH-1")
-@pytest.mark.parametrize("root", ["XDG_CACHE_HOME", "HOME"])
+@pytest.mark.parametrize("root", ["XDG_CACHE_HOME and HOME", "XDG_CACHE_HOME", "HOME"])
 def test_default_file_lies_under_the_cache_root(subject, tmp_path, description, root):
-    environment = {"HOME": str(tmp_path / "home")}
-    cache = tmp_path / "home" / ".cache"
-    if root == "XDG_CACHE_HOME":
-        environment[root] = str(cache := tmp_path / "cache")
+    environment, cache = {}, tmp_path / "home" / ".cache"
+    if root.endswith("HOME") and root != "XDG_CACHE_HOME":
+        environment["HOME"] = str(tmp_path / "home")
+    if root.startswith("XDG"):
+        environment["XDG_CACHE_HOME"] = str(cache := tmp_path / "cache")
     parts = default_file(subject, environment).relative_to(cache).parts
     assert len(parts) >= 5, "below the root: product, nvfp4_autotune, format, environment, file"
     assert parts[1:3] == ("nvfp4_autotune", facts.NATIVE_FORMAT)
@@ -93,7 +95,10 @@ def test_resolved_delay_changes_the_directory(subject, tmp_path, delay):
 @contract("PATH-2")
 @pytest.mark.parametrize(
     "other",
-    [{"LOG_LEVEL": "debug"}, {"LANG": "de_DE"}, {"PWD": "/"}, {FROZEN: "1"}, {DIRECT_SF: "0"}],
+    [
+        *({"LOG_LEVEL": "debug"}, {"LANG": "de_DE"}, {"PWD": "/"}, {"USER": "somebody"}),
+        *({FROZEN: "1"}, {DIRECT_SF: "0"}, {IMPORT_PATH: "/some/import.json"}),
+    ],
     ids=lambda other: next(iter(other)),
 )
 def test_other_variables_do_not_change_the_file(subject, tmp_path, other):
@@ -121,6 +126,25 @@ def test_environments_never_share_a_directory(subject, tmp_path, description):
 
 @contract("PATH-3")
 @requires("native-document")
+def test_fields_do_not_run_into_each_other(subject, tmp_path, description):
+    def folder(**fields):
+        metadata = dict(description.native_metadata) | fields
+        return default_file(subject, {"HOME": str(tmp_path)}, metadata).parent
+
+    names = [name for name in facts.NATIVE_METADATA if name not in ("format", "delay_microseconds")]
+    for kind in (facts.STR, facts.INT):
+        same_kind = [name for name in names if facts.NATIVE_METADATA[name] == kind]
+        one, two = (1, 21), (12, 1)
+        if kind == facts.STR:
+            one, two = ("1", "21"), ("12", "1")
+        for first, second in itertools.pairwise(same_kind):
+            assert folder(**{first: one[0], second: one[1]}) != folder(
+                **{first: two[0], second: two[1]}
+            )
+
+
+@contract("PATH-3")
+@requires("native-document")
 @pytest.mark.parametrize("name", DEVICE_NAMES, ids=ascii)
 def test_every_component_is_a_file_name(subject, tmp_path, description, name):
     metadata = dict(description.native_metadata) | {"gpu": name}
@@ -133,7 +157,10 @@ def test_every_component_is_a_file_name(subject, tmp_path, description, name):
 
 
 @contract("PATH-4")
-@pytest.mark.parametrize("override", ["/opt/plans/a b.json", "plans.json", "/x/./y//z", "~/p.json"])
+@pytest.mark.parametrize(
+    "override",
+    ["/opt/plans/a b.json", "plans.json", "/x/./y//z", "~/p.json", "$HOME/p.json", " p.json "],
+)
 def test_native_path_is_used_verbatim(subject, tmp_path, override):
     environment = {"HOME": str(tmp_path), NATIVE_PATH: override}
     assert resolved(subject, environment).native_path == override
@@ -144,6 +171,14 @@ def test_resolving_leaves_the_import_path_alone(subject, tmp_path):
     missing = tmp_path / "import" / "autotune_configs.json"
     options = resolved(subject, {"HOME": str(tmp_path), IMPORT_PATH: str(missing)})
     assert options.import_path == str(missing)
+    assert list(tmp_path.iterdir()) == []
+
+
+@contract("PATH-5")
+@requires("flashinfer-import")
+def test_reading_a_missing_import_does_not_create_it(flashinfer, tmp_path):
+    assert isinstance(flashinfer.read(tmp_path / "absent" / "import.json"), Rejected)
+    assert isinstance(flashinfer.read(tmp_path / "import.json"), Rejected)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -172,8 +207,10 @@ def test_importing_and_saving_leave_the_import_alone(subject, flashinfer, native
     ids=["nothing set", "HOME empty", "HOME relative", "XDG relative"],
 )
 def test_without_a_cache_root_there_is_one_warning(subject, environment):
-    options = resolved(subject, environment)
+    options = resolved(subject, environment | {IMPORT_PATH: "/some/import.json"})
     assert options.native_path is None
+    assert options.import_path == "/some/import.json", "an import needs no cache root"
+    assert not options.bypass
     assert len(options.warnings) == 1
     assert options.warnings[0].strip()
 
@@ -209,18 +246,24 @@ def test_relative_xdg_root_is_ignored(subject, tmp_path, root):
 
 
 @contract("PATH-8")
-def test_resolving_creates_nothing(subject, tmp_path):
+@pytest.mark.parametrize("home_exists", [False, True])
+def test_resolving_creates_nothing(subject, tmp_path, home_exists):
     home = tmp_path / "home"
+    if home_exists:
+        (home / ".cache").mkdir(parents=True)
+    before = [(str(p), p.stat().st_mtime_ns) for p in (tmp_path, *sorted(tmp_path.rglob("*")))]
     for extra in ({}, {"XDG_CACHE_HOME": str(tmp_path / "x")}, {FROZEN: "1"}):
         resolved(subject, {"HOME": str(home)} | extra)
     resolved(subject, {"HOME": str(home), NATIVE_PATH: str(tmp_path / "a" / "b.json")})
-    assert list(tmp_path.iterdir()) == []
+    after = [(str(p), p.stat().st_mtime_ns) for p in (tmp_path, *sorted(tmp_path.rglob("*")))]
+    assert after == before, "something was created, or created and deleted"
 
 
 @contract("PATH-9")
 @pytest.mark.parametrize("off", ["0", "false", "off"])
 def test_persistence_off_uses_no_file_and_asks_for_nothing(subject, tmp_path, off):
-    invalid = {DELAY: "soon", FROZEN: "perhaps", NATIVE_PATH: str(tmp_path / "n"), IMPORT_PATH: "i"}
+    invalid = {DELAY: "soon", FROZEN: "perhaps", PLAN_CACHE: "maybe", DIRECT_SF: "maybe"}
+    invalid |= {NATIVE_PATH: str(tmp_path / "n"), IMPORT_PATH: "i"}
     options = resolved(subject, {PERSISTENT: off} | invalid)
     assert not options.enabled
     assert (options.native_path, options.import_path) == (None, None)
@@ -236,10 +279,24 @@ def test_persistence_on_is_the_default(subject, tmp_path, on):
 
 
 @contract("PATH-10")
+@pytest.mark.parametrize("word", ["1", "true", "on", "0", "false", "off"])
+def test_valid_booleans_are_taken(subject, tmp_path, word):
+    environment, value = {"HOME": str(tmp_path)}, word in ("1", "true", "on")
+    assert resolved(subject, environment | {FROZEN: word}).frozen is value
+    assert resolved(subject, environment | {PLAN_CACHE: word}).bypass is not value
+    assert resolved(subject, environment | {PERSISTENT: word}).enabled is value
+
+
+@contract("PATH-10")
 @pytest.mark.parametrize(
-    "value", ["2", "-1", "+1", " 1", "1 ", "yes", "tru", "1.0", "\uff11", "null"]
+    "value",
+    [
+        *("2", "-1", "+1", " 1", "1 ", "1\n", "yes", "tru", "TRUE", "On", "1.0", "01"),
+        *("\uff11", "null", "\0", "1\0"),
+    ],
+    ids=ascii,
 )
-@pytest.mark.parametrize("variable", [PERSISTENT, FROZEN, PLAN_CACHE])
+@pytest.mark.parametrize("variable", [PERSISTENT, FROZEN, PLAN_CACHE, DIRECT_SF])
 def test_invalid_boolean_names_its_variable(subject, tmp_path, variable, value):
     _is_refused(subject.resolve({"HOME": str(tmp_path), variable: value}), variable)
 
@@ -295,6 +352,16 @@ def test_save_into_an_unwritable_directory_is_reported(subject, launch, native, 
         assert isinstance(answer, Rejected), "a save that cannot have happened was reported as done"
         assert answer.code == "publication"
         assert os.listdir(sealed.folder) == []
+
+
+@contract("PATH-12")
+@pytest.mark.parametrize("off", ["0", "false", "off"])
+def test_bypass_uses_no_file(subject, tmp_path, off):
+    files = {NATIVE_PATH: str(tmp_path / "n.json"), IMPORT_PATH: str(tmp_path / "i.json")}
+    options = resolved(subject, {"HOME": str(tmp_path), PLAN_CACHE: off} | files)
+    assert options.bypass
+    assert not options.enabled
+    assert (options.native_path, options.import_path) == (None, None)
 
 
 @contract("PATH-12")

@@ -60,6 +60,7 @@ def test_temporary_beside_the_destination_is_renamed_over_it(watch, folder, old,
     assert seen.temporary is not None, "nothing was renamed over the destination"
     assert os.path.dirname(seen.temporary) == str(folder), "the temporary lies elsewhere"
     assert not seen.written_in_place, "the destination itself was opened for writing"
+    assert not seen.removed, "for a moment there was no destination"
     published(path, new)
 
 
@@ -85,8 +86,12 @@ def test_concurrent_reader_sees_the_old_or_the_new_document(subject, folder, old
 
     def read():
         while not done.is_set():
-            judgement = judge_native(path.read_bytes(), old["_metadata"])
-            seen.append(judgement.accepted and judgement.plans in allowed)
+            try:
+                judgement = judge_native(path.read_bytes(), old["_metadata"])
+            except OSError:
+                seen.append(False)  # there was no file
+            else:
+                seen.append(judgement.accepted and judgement.plans in allowed)
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -112,7 +117,7 @@ def test_no_temporary_after_success(subject, folder, old, new, existing):
 
 
 @contract("PUBL-3")
-@pytest.mark.parametrize("failing", ["rename", "fsync"])
+@pytest.mark.parametrize("failing", ["rename", "fsync", "write"])
 def test_no_temporary_after_failure(watch, folder, old, new, failing):
     path = folder / "autotune_configs.json"
     path.write_bytes(documents.native_bytes(old))

@@ -19,6 +19,9 @@ def test_descriptors_are_the_upstream_ones_in_order(subject, description):
 @contract("TACT-1")
 def test_digest_is_that_of_the_descriptors(subject, launch, description):
     assert subject.tactic_digest(TACTICS) == description.tactic_digest
+    if description.native_metadata:
+        written = description.native_metadata["tactic_descriptor_digest"]
+        assert written == description.tactic_digest, "documents carry another digest"
     assert (
         launch(variables={"PYTHONHASHSEED": "7"}).tactic_digest(TACTICS)
         == description.tactic_digest
@@ -56,6 +59,7 @@ def test_any_reorder_changes_the_digest(subject, rng):
     digests |= {subject.tactic_digest([TACTICS[i] for i in order]) for order in orders}
     assert len(digests) == len(orders)
     assert subject.tactic_digest(TACTICS[:-1]) not in digests, "a missing descriptor goes unnoticed"
+    assert subject.tactic_digest([*TACTICS, TACTICS[0]]) not in digests, "a 33rd goes unnoticed"
 
 
 @contract("TACT-2")

@@ -1,9 +1,10 @@
 """Look at a plan-cache file as its owner does: is it right, what does it cover, what differs?"""
 
 import errno
+import itertools
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from pytest_nvfp4.model.json_text import NotJsonError, Number, Object, Value, pa
 from pytest_nvfp4.plans import PlanMap, difference_table, differences, tactic_name
 
 NATIVE, FLASHINFER = "native", "FlashInfer"
-_WIDTH = 80
-_FINDINGS_SHOWN = 20
+_ROWS = 20
+_ALL = 10**9
+_LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,13 @@ def read_file(path: str) -> bytes | Finding:
             return Finding(("unreadable",), "", f"cannot read {path}: {error.strerror}")
 
 
-def report(checked: Checked) -> Iterator[str]:
-    """The whole report on a file, as lines of at most 80 columns where its strings allow that."""
+def report(checked: Checked, *, everything: bool = False) -> Iterator[str]:
+    """The report on a file; of long lists and long strings the beginning, unless `everything`."""
+    for line in _report(checked, _ALL if everything else _ROWS):
+        yield line if everything or len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
+
+
+def _report(checked: Checked, rows: int) -> Iterator[str]:
     judgement = checked.judgement
     dialect = f"{checked.dialect} document" if checked.dialect else "no document"
     if judgement.accepted:
@@ -73,10 +80,7 @@ def report(checked: Checked) -> Iterator[str]:
     else:
         count = len(judgement.findings)
         yield f"{checked.path}: {dialect}, rejected: {count} finding{'s' * (count > 1)}"
-        for finding in judgement.findings[:_FINDINGS_SHOWN]:
-            yield f"  {finding}"
-        if count > _FINDINGS_SHOWN:
-            yield f"  and {count - _FINDINGS_SHOWN} more"
+        yield from _capped((f"  {finding}" for finding in judgement.findings), rows)
     if checked.metadata:
         yield ""
         width = max(map(len, checked.metadata))
@@ -84,10 +88,19 @@ def report(checked: Checked) -> Iterator[str]:
             yield f"  {name:<{width}}  {value}"
     if judgement.plans:
         yield ""
-        yield from coverage(judgement.plans)
+        yield from _capped(coverage(judgement.plans), 3 * rows)
         yield ""
-        yield from missing(judgement.plans)
-        yield from against_oracle(judgement.plans)
+        yield from _capped(missing(judgement.plans), rows)
+        yield from _capped(against_oracle(judgement.plans), rows)
+
+
+def _capped(lines: Iterable[str], most: int) -> Iterator[str]:
+    """The first lines, and how many more there are."""
+    rest = iter(lines)
+    yield from itertools.islice(rest, most)
+    more = sum(1 for _ in rest)
+    if more:
+        yield f"… and {more} more lines; --all shows them"
 
 
 def coverage(plans: PlanMap) -> Iterator[str]:
@@ -139,8 +152,12 @@ def against_oracle(plans: PlanMap) -> Iterator[str]:
     yield from difference_table(changes, "oracle", "this file")
 
 
-def compare(left: Checked, right: Checked) -> Iterator[str]:
+def compare(left: Checked, right: Checked, *, everything: bool = False) -> Iterator[str]:
     """How two accepted files differ: environments first, then plans; nothing where they do not."""
+    return _capped(_differences(left, right), _ALL if everything else 3 * _ROWS)
+
+
+def _differences(left: Checked, right: Checked) -> Iterator[str]:
     for name in sorted(left.metadata.keys() | right.metadata.keys()):
         ours, theirs = left.metadata.get(name, "—"), right.metadata.get(name, "—")
         if ours != theirs:
@@ -166,8 +183,8 @@ def _metadata(root: Value) -> dict[str, object]:
     shown: dict[str, object] = {}
     for name, value in found.members if found else ():
         if isinstance(value, Number):
-            digits = value.text[:40]
-            shown[name] = int(digits) if digits.lstrip("-").isdigit() else digits
+            plain = len(value.text) < 20 and value.text.lstrip("-").isdigit()
+            shown[name] = int(value.text) if plain else value.text
         elif isinstance(value, str):
             shown[name] = value
     return shown

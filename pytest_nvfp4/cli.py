@@ -1,9 +1,12 @@
 """The ``nvfp4-conformance`` command: the suite for people who do not live in pytest."""
 
 import argparse
+import io
 import os
+import re
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +17,9 @@ USAGE_ERROR = 4
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; return the exit status: 0 good, 1 not, 4 a mistake in the call."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an ASCII terminal is no reason to stop
     parser = _parser()
     options, rest = parser.parse_known_args(arguments)
     if rest and options.command is not run:
@@ -23,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return command(options)
     except ValueError as error:
-        print(f"nvfp4-conformance: {error}", file=sys.stderr)
+        print(_shown(f"nvfp4-conformance: {error}"), file=sys.stderr)
         return USAGE_ERROR
     except BrokenPipeError:
         # The reader, such as `head`, has had enough; there is nobody left to tell.
@@ -31,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _shown(line: str) -> str:
+    """A line as a terminal may see it: what would command the terminal is escaped, and not sent."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda m: f"\\x{ord(m[0]):02x}", line)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -67,12 +78,14 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("contract", help="an id, such as NDOC-8")
     sub = command("check", check, "judge a cache file and show what it covers")
     sub.add_argument("file")
+    sub.add_argument("--all", action="store_true", help="every row, however many")
     sub.add_argument(
         "--expect", metavar="FILE|oracle", help="the environment: another cache file's"
     )
     sub = command("diff", diff, "show how two cache files differ")
     sub.add_argument("left")
     sub.add_argument("right")
+    sub.add_argument("--all", action="store_true", help="every row, however many")
     sub = command("verify", verify, "prove that a report is consistent")
     sub.add_argument("report")
     return parser
@@ -94,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
         ini = Path(folder, "pytest.ini")
         ini.write_text("[pytest]\n", encoding="ascii")
         workers = ["-n", options.workers] if options.workers else []
-        return int(
+        status = int(
             pytest.main(
                 [
                     *("-p", "xdist", "-p", "nvfp4", "-p", "no:cacheprovider"),
@@ -103,6 +116,15 @@ def run(options: argparse.Namespace) -> int:
                 ]
             )
         )
+    left = [
+        t.name for t in threading.enumerate() if t is not threading.main_thread() and not t.daemon
+    ]
+    if left:
+        print(_shown(f"the adapter left threads running: {', '.join(left)}"), file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # they would keep this process alive for ever
+    return status
 
 
 def smoke(options: argparse.Namespace) -> int:
@@ -110,25 +132,23 @@ def smoke(options: argparse.Namespace) -> int:
     from pytest_nvfp4.implementations import examine
     from pytest_nvfp4.implementations.loader import TargetError, load
 
+    worst = 0
     try:
         target = load(options.impl)
+        for name in target.transports:
+            result = examine.examine(target, name, options.timeout)
+            who = result.description
+            print(
+                _shown(f"{name}: {who.name} {who.version} ({who.language})" if who else f"{name}:")
+            )
+            if who is not None:
+                print(f"  claims {', '.join(sorted(who.capabilities)) or 'nothing'}")
+            for step in result.checks:
+                mark, problem = ("✗", f": {step.problem}") if step.problem else ("✓", "")
+                print(_shown(f"  {mark} {step.operation}{problem}"))
+                worst = max(worst, step.problem is not None)
     except TargetError as error:
         raise ValueError(error) from None
-    worst = 0
-    for name in target.transports:
-        result = examine.examine(target, name, options.timeout)
-        if result.description is not None:
-            who = result.description
-            print(f"{name}: {who.name} {who.version} ({who.language})")
-            print(f"  claims {', '.join(sorted(who.capabilities)) or 'nothing'}")
-        else:
-            print(f"{name}:")
-        for step in result.checks:
-            print(
-                f"  {'✗' if step.problem else '✓'} {step.operation}"
-                + (f": {step.problem}" if step.problem else "")
-            )
-            worst = max(worst, step.problem is not None)
     return worst
 
 
@@ -191,8 +211,8 @@ def check(options: argparse.Namespace) -> int:
             raise ValueError(f"{options.expect} has no metadata to take the environment from")
         expected = dict(other.metadata)
     checked = checking.check(options.file, expected)
-    for line in checking.report(checked):
-        print(line)
+    for line in checking.report(checked, everything=options.all):
+        print(_shown(line))
     return 0 if checked.judgement.accepted else 1
 
 
@@ -204,9 +224,9 @@ def diff(options: argparse.Namespace) -> int:
     for side in sides:
         if not side.judgement.accepted:
             raise ValueError(f"{side.path} is rejected: {side.judgement.findings[0]}")
-    lines = list(checking.compare(*sides))
+    lines = list(checking.compare(*sides, everything=options.all))
     for line in lines:
-        print(line)
+        print(_shown(line))
     if not lines:
         print(f"the same {len(sides[0].judgement.plans)} plans and the same environment")
     return 1 if lines else 0

@@ -34,6 +34,8 @@ class Publication:
     """The destination's directory was fsynced after the rename."""
     written_in_place: bool
     """The destination itself was opened for writing."""
+    removed: bool
+    """The destination was moved away or deleted, so that for a moment there was none."""
 
 
 def publication(calls: Sequence[Call], destination: str) -> Publication:
@@ -46,15 +48,16 @@ def publication(calls: Sequence[Call], destination: str) -> Publication:
     in_place = any(
         call.name == "open" and call.writes and call.path == destination for call in calls
     )
+    removed = any(call.name in ("rename", "unlink") and call.path == destination for call in calls)
     if not renames:
-        return Publication(None, False, False, in_place)
+        return Publication(None, False, False, in_place, removed)
     last = renames[-1]
     temporary = calls[last].path
     about = [call.name for call in calls[:last] if call.path == temporary]
     synced = "fsync" in about and "write" not in about[len(about) - about[::-1].index("fsync") :]
     folder = os.path.dirname(destination)
     after = any(call.name == "fsync" and call.path == folder for call in calls[last + 1 :])
-    return Publication(temporary, synced, after, in_place)
+    return Publication(temporary, synced, after, in_place, removed)
 
 
 def changes_below(calls: Sequence[Call], folder: str) -> list[Call]:

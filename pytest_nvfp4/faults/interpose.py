@@ -26,6 +26,7 @@ def _of_descriptor(descriptor: int) -> str:
 def interposed() -> Iterator[list[Call]]:
     """Record the calls made inside the block, in order; only this process, any thread."""
     calls: list[Call] = []
+    synced: dict[str, int] = {}  # path → its size when it was fsynced last
     real: dict[str, Callable[..., Any]] = {
         name: getattr(os, name)
         for name in (
@@ -64,6 +65,8 @@ def interposed() -> Iterator[list[Call]]:
             path = _of_descriptor(number)
             result = real[function](descriptor, *args)
             calls.append(Call(name, path))
+            if name == "fsync":
+                synced[path] = os.fstat(number).st_size
             return result
 
         return call
@@ -72,7 +75,10 @@ def interposed() -> Iterator[list[Call]]:
         def call(path: Any, *args: Any, **kwargs: Any) -> Any:
             source = _at(absolute, path, kwargs.get("src_dir_fd", kwargs.get("dir_fd")))
             target = _at(absolute, args[0], kwargs.get("dst_dir_fd")) if args else ""
+            grown = source in synced and os.stat(source).st_size != synced[source]
             result = real[function](path, *args, **kwargs)
+            if grown:  # written behind our back, by a built-in file: after the fsync, then
+                calls.append(Call("write", source))
             calls.append(Call(name, source, target))
             return result
 
@@ -116,12 +122,16 @@ def _at(absolute: Callable[[Any], str], path: Any, folder: int | None) -> str:
     return os.path.normpath(os.path.join(_of_descriptor(folder), os.fsdecode(path)))
 
 
-_FAMILIES = {"rename": ("rename", "replace", "link"), "fsync": ("fsync", "fdatasync")}
+_FAMILIES = {
+    "rename": ("rename", "replace", "link"),
+    "fsync": ("fsync", "fdatasync"),
+    "write": ("write", "pwrite", "writev"),
+}
 
 
 @contextlib.contextmanager
 def failing(family: str, number: int) -> Iterator[None]:
-    """Make the functions of one family ("rename" or "fsync") raise an OSError with this errno."""
+    """Make the functions of one family ("rename", "fsync", "write") raise an OSError."""
 
     def fail(*args: Any, **kwargs: Any) -> None:
         raise OSError(number, os.strerror(number))

@@ -63,7 +63,10 @@ def prefix(log: str) -> tuple[str, ...]:
     return ("strace", "-f", "-qq", "-y", "-xx", "-s", "4096", "-e", f"trace={_TRACED}", "-o", log)
 
 
-_FAMILIES = {"rename": "rename,renameat,renameat2,link,linkat", "fsync": "fsync,fdatasync"}
+_FAMILIES = {
+    "rename": "rename,renameat,renameat2,link,linkat",
+    "fsync": "fsync,fdatasync",
+}
 
 
 def failing_prefix(family: str, error: str) -> tuple[str, ...]:

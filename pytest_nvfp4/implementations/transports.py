@@ -40,7 +40,7 @@ class InProcess:
             raise UnsupportedError(f"{type(self._adapter).__name__} has no operation {operation}")
         try:
             return "ok", method(**arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             code, member = getattr(error, "code", None), getattr(error, "member", None)
             if isinstance(code, str) and isinstance(member, str):
                 return "rejected", {"code": code, "member": member, "message": str(error)}
@@ -221,7 +221,7 @@ class JsonLines:
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = self._process.wait(timeout=0.2) if not line else None
             if status is not None and status < 0:
-                sentence += f" (killed by {signal.Signals(-status).name})"
+                sentence += f" (killed by {_signal_name(-status)})"
             elif status is not None:
                 sentence += f" (exit status {status})"
         self._errors.seek(0, os.SEEK_END)
@@ -234,3 +234,11 @@ class JsonLines:
             if tail:
                 sentence += f"; last {label}: {tail}"
         return SubjectError(sentence)
+
+
+def _signal_name(number: int) -> str:
+    """The name of a signal; the real-time ones have only numbers."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

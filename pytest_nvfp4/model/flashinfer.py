@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pytest_nvfp4.model import facts
 from pytest_nvfp4.model.buckets import hybrid_bucket
 from pytest_nvfp4.model.json_text import NotJsonError, Object, Value, parse, repeated_members
-from pytest_nvfp4.model.native import integer, kind, required, too_large, wrong
+from pytest_nvfp4.model.native import integer, kind, required, too_large, unwritable, wrong
 from pytest_nvfp4.model.verdict import Finding, Judgement
 from pytest_nvfp4.plans import TACTICS, PlanKey, PlanMap
 
@@ -47,6 +47,7 @@ def judge_flashinfer(data: bytes, expected: Mapping[str, str] | None) -> Judgeme
         Finding(("duplicate-member", "duplicate-plan"), path, "the member occurs twice; keep one")
         for path in repeated_members(root)
     ]
+    findings += unwritable(data, root)
     for value in required(root, "_metadata", "", findings):
         findings += _metadata_findings(value, expected)
     plans: list[tuple[PlanKey, int]] = []

@@ -123,7 +123,7 @@ class _Reader:
                     continue
                 value = self.close(piece, start)
             elif kind == _STRING and self.state in (_NAME, _NAME_OR_END):
-                self.names[-1] = self.unescape(piece, start)
+                self.names[-1] = self.unescape(piece)
                 self.state = _COLON
                 continue
             else:
@@ -169,24 +169,19 @@ class _Reader:
 
     def scalar(self, kind: int, piece: str, start: int) -> Value:
         if kind == _STRING:
-            return self.unescape(piece, start)
+            return self.unescape(piece)
         if kind == _LITERAL:
             return _LITERALS[piece]
         if len(piece) > MAX_NUMBER:
             self.fail(start, f"a number of {len(piece)} characters")
         return Number(piece)
 
-    def unescape(self, piece: str, start: int) -> str:
+    def unescape(self, piece: str) -> str:
         if "\\" not in piece:
             return piece
         plain = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SHORT[m[2]], piece)
-        try:
-            return plain.encode("utf-16", "surrogatepass").decode("utf-16")
-        except UnicodeDecodeError:
-            raise NotJsonError(
-                ("encoding", "syntax"),
-                f"the string at character {start} holds half of a surrogate pair",
-            ) from None
+        # Two escapes that make a pair become one character; half a pair stays and is found later.
+        return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
     def end(self, position: int) -> None:
         """Insist that the text is over, and that it may be."""
@@ -220,3 +215,12 @@ def repeated_members(value: Value, path: str = "") -> Iterator[str]:
         for index, child in enumerate(value):
             if isinstance(child, Object | list):
                 yield from repeated_members(child, f"{path}[{index}]")
+
+
+def half_pairs(value: Value) -> int:
+    """How many strings, member names included, hold half of a surrogate pair."""
+    if isinstance(value, str):
+        return int(any("\ud800" <= character <= "\udfff" for character in value))
+    if isinstance(value, Object):
+        return sum(half_pairs(name) + half_pairs(child) for name, child in value.members)
+    return sum(map(half_pairs, value)) if isinstance(value, list) else 0

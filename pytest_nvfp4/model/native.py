@@ -10,6 +10,7 @@ from pytest_nvfp4.model.json_text import (
     Number,
     Object,
     Value,
+    half_pairs,
     parse,
     repeated_members,
 )
@@ -36,6 +37,7 @@ def judge_native(data: bytes, expected: Mapping[str, object] | None) -> Judgemen
         Finding(("duplicate-member",), path, "the member occurs twice; keep one")
         for path in repeated_members(root)
     ]
+    findings += unwritable(data, root)
     metadata: list[Object] = []
     for value in required(root, "_metadata", "", findings):
         if isinstance(value, Object):
@@ -52,6 +54,13 @@ def judge_native(data: bytes, expected: Mapping[str, object] | None) -> Judgemen
     if findings:
         return Judgement.reject(*findings)
     return Judgement(PlanMap(plans), 0, ())
+
+
+def unwritable(data: bytes, root: Value) -> list[Finding]:
+    """The finding for strings that no UTF-8 text can hold, though an escape spells them."""
+    count = half_pairs(root) if b"\\u" in data else 0
+    message = f"{count} strings hold half of a surrogate pair"
+    return [Finding(("encoding", "syntax"), "", message)] if count else []
 
 
 def too_large(size: int) -> Finding:
@@ -143,19 +152,23 @@ def _plans(
 ) -> list[tuple[PlanKey, int]]:
     plans: list[tuple[PlanKey, int]] = []
     seen: set[PlanKey] = set()
+    shared = {source: metadata.get(source) for source in facts.PLAN_FROM_METADATA.values()}
     for index, plan in enumerate(values):
         path = f"plans[{index}]"
         if not isinstance(plan, Object):
             findings.append(wrong(path, "an object", plan, "wrong-type", "shape", "bad-plan"))
             continue
         fields: dict[str, int | str] = {}
+        given: dict[str, list[Value]] = {}
+        for name, member in plan.members:
+            given.setdefault(name, []).append(member)
         for name, field_kind in facts.NATIVE_PLAN.items():
-            for raw in required(plan, name, path, findings):
+            for raw in given.get(name) or required(plan, name, path, findings):
                 value = _typed(raw, field_kind)
                 problem = (
                     _untyped(name, raw, field_kind)
                     if value is None
-                    else _bad_value(name, value, metadata)
+                    else _bad_value(name, value, shared)
                 )
                 if problem:
                     codes, message = problem
@@ -190,7 +203,7 @@ def _untyped(name: str, raw: Value, field_kind: str) -> Problem:
     return codes, wrong(name, field_kind, raw).message
 
 
-def _bad_value(name: str, value: int | str, metadata: Object) -> Problem | None:
+def _bad_value(name: str, value: int | str, shared: Mapping[str, list[Value]]) -> Problem | None:
     """What is wrong with a plan field's value, if anything is."""
     if name == "tactic_id" and not 0 <= int(value) < len(TACTICS):
         return ("unknown-tactic",), f"there is no tactic {value}; ids run from 0 to 31"
@@ -204,7 +217,7 @@ def _bad_value(name: str, value: int | str, metadata: Object) -> Problem | None:
         return ("bad-plan",), f"K must be a multiple of 16, not {value}"
     if name in facts.PLAN_FROM_METADATA:
         source = facts.PLAN_FROM_METADATA[name]
-        for raw in metadata.get(source):
+        for raw in shared[source]:
             if _typed(raw, facts.NATIVE_METADATA[source]) != value:
                 message = f"{value!r} disagrees with _metadata.{source}"
                 return ("bad-plan", "foreign-environment"), message

@@ -18,6 +18,9 @@ PROFILES = {
 }
 """What each profile adds to the one before it."""
 
+ON_A_DEVICE = "CAPT-3"
+"""The device profile needs this one too: an operator on a CPU, however good, is no device."""
+
 READS = ("NDOC", "FIMP")
 """Every profile also needs one of these, and counts each that is claimed."""
 
@@ -53,6 +56,8 @@ def earned(results: Iterable[ContractResult]) -> Claim:
     profile, needed = None, set[str]()
     for name, added in PROFILES.items():
         if not (needed | set(added)) <= set(whole) or not set(READS) & set(whole):
+            break
+        if name == "device" and ON_A_DEVICE not in {r.contract.id for r in results}:
             break
         profile, needed = name, needed | set(added)
     if profile:

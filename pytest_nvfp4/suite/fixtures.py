@@ -154,6 +154,8 @@ def random_plans(rng: random.Random, count: int) -> PlanMap:
     """`count` random plans with distinct keys that both dialects can hold."""
     plans: dict[PlanKey, int] = {}
     while len(plans) < count:
-        m = hybrid_bucket(rng.choice((rng.randint(1, 256), rng.randint(257, 4096), 2**20)))
-        plans[PlanKey(m, rng.randint(1, 50000), 16 * rng.randint(1, 2000))] = rng.randrange(32)
+        m = hybrid_bucket(rng.choice((rng.randint(1, 256), rng.randint(257, 4096), 2**20, 2**30)))
+        n = rng.choice((rng.randint(1, 50_000), rng.randint(65_537, 2**31 - 1)))
+        k = 16 * rng.choice((rng.randint(1, 2_000), rng.randint(4_097, 2**27 - 1)))
+        plans[PlanKey(m, n, k)] = rng.randrange(32)
     return PlanMap(plans)

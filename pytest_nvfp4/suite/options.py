@@ -83,7 +83,7 @@ def raw_value(
         (config.getini(knob.ini), f"{knob.ini} in the ini file"),
     ):
         if value:
-            return ([value] if knob.repeatable else value), source
+            return (str(value).split() if knob.repeatable else value), source
     return None, "the default"
 
 

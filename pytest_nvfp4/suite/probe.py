@@ -32,6 +32,14 @@ NATIVE = Dialect(documents.native, judge_native, "read_native")
 FLASHINFER = Dialect(documents.flashinfer, judge_flashinfer, "read_flashinfer")
 
 
+def near_misses(value: int | str) -> list[int | str]:
+    """Values that a reader in a hurry takes for the same: longer, shorter, other case, older."""
+    if isinstance(value, int):
+        return [value - 1, value + 1] if value else [1]
+    others = (value + " 2", value[:-1], value.swapcase(), value + " ", " " + value, value[1:])
+    return [other for other in others if other not in (value, "")]
+
+
 class Probe:
     """Documents of one dialect for one subject, in one folder.
 
@@ -140,11 +148,13 @@ class Probe:
         good.write_bytes(documents.native_bytes(self.document(_LOADED_BEFORE)))
         assert isinstance(self.read(good, session=session), Reading), "rejected a good document"
         plans, stats = self.subject.plans(session), self.subject.stats(session)
+        assert isinstance(stats, Stats)
+        assert plans == _LOADED_BEFORE, "the good document was not installed"
+        assert stats.loaded == len(_LOADED_BEFORE), "what was loaded was not counted"
         answer = self.read(path, expected, session)
         self._is_rejected(answer, judgement)
         assert self.subject.plans(session) == plans, "a rejected document changed the ready map"
         after = self.subject.stats(session)
-        assert isinstance(stats, Stats)
         assert isinstance(after, Stats)
         assert after.rejected == stats.rejected + 1, "the rejection was not counted"
         assert (after.loaded, after.tuned, after.saved, after.lazy) == (

@@ -68,7 +68,8 @@ class Recorder:
             "case": case,
             "transport": transport,
             "verdict": verdict.value,
-            "message": message,
+            # Half a surrogate pair in a message would not cross to another process.
+            "message": message.encode("utf-8", "backslashreplace").decode(),
         }
         if verdict in (Verdict.FAILED, Verdict.ERROR):
             properties["reproducer"] = self._reproducer(item, properties)

@@ -12,6 +12,7 @@ import importlib.resources
 import platform
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from pytest_nvfp4.implementations.examine import examine
 from pytest_nvfp4.implementations.interface import Description, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
 from pytest_nvfp4.results import badge, contracts, deviations, report, table
+from pytest_nvfp4.results.text import visible
 from pytest_nvfp4.results.verdicts import (
+    CaseResult,
     ContractResult,
     aggregate,
 )
@@ -55,6 +58,7 @@ class Run:
             self._files, self.specification, self.deviations, self.settings.reproducers
         )
         self._planned: int | None = None
+        self._unwritten = ""
         config.pluginmanager.register(self._recorder, "nvfp4-recorder")
         self._started = datetime.datetime.now(datetime.UTC)
         self._clock = time.monotonic()
@@ -137,7 +141,8 @@ class Run:
     def pytest_report_header(self) -> list[str]:
         assert self.description is not None
         settings = self.settings
-        who = f"{self.description.name} {self.description.version} ({self.description.language})"
+        told = self.description
+        who = visible(f"{told.name} {told.version} ({told.language})")
         lines = [
             f"nvfp4: suite {pytest_nvfp4.__version__}, specification {self.specification.version}, "
             f"implementation {who}",
@@ -221,9 +226,12 @@ class Run:
         )
         if len(cases) > len(raw) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a stale deviation
-        if self.settings.write_deviations is not None:
-            deviations.write(self.settings.write_deviations, raw, self.deviations, judged)
-        self._write_files()
+        try:
+            self._write_files(raw, judged)
+        except OSError as error:
+            # The run is over and its verdicts stand; that nobody can read them later is a mistake.
+            self._unwritten = f"cannot write {error.filename}: {error.strerror}"
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     @property
     def whole(self) -> bool:
@@ -265,7 +273,9 @@ class Run:
             whole=self.whole,
         )
 
-    def _write_files(self) -> None:
+    def _write_files(self, raw: list[CaseResult], judged: Collection[str]) -> None:
+        if self.settings.write_deviations is not None:
+            deviations.write(self.settings.write_deviations, raw, self._previous(), judged)
         if not (self.settings.report or self.settings.badges):
             return
         whole = report.build(
@@ -281,6 +291,12 @@ class Run:
             report.write(self.settings.report, whole)
         for path in self.settings.badges:
             badge.write(path, badge.from_report(whole))
+
+    def _previous(self) -> deviations.Deviations:
+        """The deviations whose reasons a new file keeps: the given ones, or its own old ones."""
+        path = self.settings.write_deviations
+        given = self.settings.deviations is not None
+        return self.deviations if given or path is None or not path.exists() else self._read(path)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the table."""
@@ -298,3 +314,5 @@ class Run:
             for text, markup in line:
                 terminalreporter.write(text, **markup)
             terminalreporter.write("\n")
+        if self._unwritten:
+            terminalreporter.write_line(f"ERROR: {self._unwritten}", red=True)

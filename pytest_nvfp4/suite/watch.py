@@ -40,9 +40,15 @@ class Watch:
         return publication(calls, str(path))
 
     def failing(self, path: Path, document: dict[str, Any], family: str) -> int | Rejected:
-        """Publish while every call of a family ("rename", "fsync") fails with EIO."""
+        """Publish while every call of a family ("rename", "fsync", "write") fails."""
         if self._subject.transport.name == IN_PROCESS:
             with interpose.failing(family, errno.EIO):
                 return self._subject.write_native(str(path), document)
-        broken = self._launch(prefix=strace.failing_prefix(family, "EIO"))
+        if family == "write":
+            # A limit on the size of files leaves the pipes alone; strace would break those.
+            script = """trap '' XFSZ; ulimit -f 1; exec "$@" """
+            prefix: tuple[str, ...] = ("sh", "-c", script, "sh")
+        else:
+            prefix = strace.failing_prefix(family, "EIO")
+        broken = self._launch(prefix=prefix)
         return broken.write_native(str(path), document)
