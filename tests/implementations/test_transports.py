@@ -197,7 +197,8 @@ class Adapter:
 def test_in_process_kinds_of_answers():
     subject = Subject(InProcess(Adapter()))
     assert subject.bucket(1) == 1
-    assert subject.profiles(0).code == "configuration"
+    with pytest.raises(AssertionError, match="profiles was rejected: nothing below one"):
+        subject.profiles(0)
     with pytest.raises(SubjectError, match="breaks the adapter interface: 'two' is no integer"):
         subject.bucket(2)
     with pytest.raises(SubjectError, match="bucket raised KeyError: 3"):

@@ -112,8 +112,8 @@ def test_an_altered_report_earns_nothing() -> None:
         badge.from_report(made)
 
 
-def later(area: str, verdict: Verdict = V.PASSED) -> ContractResult:
-    contract = Contract(f"{area}-1", area, 1, "must", area.lower(), "Text.", "")
+def later(area: str, verdict: Verdict = V.PASSED, *, number: int = 1) -> ContractResult:
+    contract = Contract(f"{area}-{number}", area, number, "must", area.lower(), "Text.", "")
     return ContractResult(contract, verdict, ())
 
 
@@ -121,6 +121,9 @@ def test_profiles_of_later_specifications_contain_each_other() -> None:
     have = [later("FIMP")]
     for name, areas in PROFILES.items():
         assert earned(have).profile != name
+        if name == "device":
+            assert earned([*have, later("GEMM")]).profile == "cache", "a CPU is no device"
+            have.append(later("CAPT", number=3))
         have += [later(area) for area in areas]
         assert earned(have).profile == name
         assert earned(have[:-1]).profile != name
