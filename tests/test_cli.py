@@ -197,3 +197,88 @@ def test_output_that_nobody_reads_is_no_traceback(file):
     )
     assert "Traceback" not in shell.stderr
     assert "BrokenPipe" not in shell.stderr
+
+
+def test_what_commands_a_terminal_never_reaches_it(command, file):
+    escape = "\x1b]0;taken over\x07"
+    metadata = dict(ORACLE.metadata) | {"gpu": f"GPU{escape}", f"new{escape}": "x"}
+    good = file(documents.flashinfer_bytes(metadata, ORACLE.plans), "good.json")
+    document = documents.flashinfer(metadata, ORACLE.plans) | {f"('fp4_gemm'{escape}": 1}
+    bad = file(json.dumps(document).encode(), "bad.json")
+    for arguments in (
+        ("check", good),
+        ("check", bad),
+        ("diff", good, file(ORACLE.document)),
+        ("check", escape),
+    ):
+        _, output = command(*arguments)
+        assert "\x1b" not in output
+        assert "\x07" not in output
+        assert "\\x1b" in output
+
+
+def test_long_lists_are_cut_unless_all_is_asked_for(command, file):
+    plans = PlanMap([(PlanKey(1, n, 16 * k), 0) for n in range(1, 60) for k in range(1, 9)])
+    many = file(documents.flashinfer_bytes(ORACLE.metadata, plans))
+    _, short = command("check", many)
+    _, whole = command("check", many, "--all")
+    assert "more lines; --all shows them" in short
+    assert len(short.splitlines()) < 120 < len(whole.splitlines())
+
+
+def test_an_ascii_terminal_is_no_reason_to_stop(file):
+    environment = dict(os.environ) | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for arguments in (("check", file(ORACLE.document)), ("smoke", "reference"), ("list",)):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest_nvfp4.cli", *arguments],
+            env=environment,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.isascii()
+
+
+def test_adapter_that_leaves_a_thread_does_not_keep_the_command_alive(tmp_path):
+    (tmp_path / "threading_adapter.py").write_text(
+        """
+import threading
+from nvfp4_reference.adapter import Adapter
+class Talkative(Adapter):
+    def bucket(self, m):
+        if m == 1 and threading.active_count() < 3:
+            threading.Thread(target=threading.Event().wait, name="forgotten").start()
+        return super().bucket(m)
+"""
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest_nvfp4.cli",
+            "run",
+            "threading_adapter:Talkative",
+            "--contract",
+            "BUCK-3",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "left threads running" in done.stderr
+
+
+def test_demo_shows_both_numbers(command):
+    status, output = command("demo", "faulty.partial:Quick", "--processes", "2")
+    assert status == 0, output
+    assert "without a cache" in output
+    assert (
+        "one frozen map    32 of 32 profiles have the same tactic in all 2 (pairwise 32 to 32)"
+        in output
+    )
+    assert command("demo", "--processes", "1")[0] == 4
+    assert command("demo", "nosuch")[0] == 4

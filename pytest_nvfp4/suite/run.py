@@ -296,7 +296,8 @@ class Run:
         """The deviations whose reasons a new file keeps: the given ones, or its own old ones."""
         path = self.settings.write_deviations
         given = self.settings.deviations is not None
-        return self.deviations if given or path is None or not path.exists() else self._read(path)
+        fresh = given or path is None or not path.is_file()
+        return self.deviations if fresh else self._read(path)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the table."""

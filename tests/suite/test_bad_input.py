@@ -133,3 +133,58 @@ def test_worker_that_dies_is_an_error_and_no_pass(pytester, conformance, verdict
     assert result.report["run"]["complete"] is False
     assert verdicts(result)["BUCK-1"] == "error"
     assert result.ret == 1
+
+
+@pytest.mark.parametrize("option", ["report", "badge", "write-deviations"])
+def test_file_that_cannot_be_written_costs_no_verdict(pytester, conformance, option):
+    suffix = ".toml" if option == "write-deviations" else ".json"
+    folder = pytester.mkdir(f"taken{suffix}")
+    (folder / "occupied").touch()
+    result = conformance("--nvfp4-contract=BUCK-2", f"--nvfp4-{option}={folder}")
+    assert result.ret == 4
+    result.stdout.fnmatch_lines(["*BUCK  M buckets*", "*ERROR: cannot write *"])
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
+
+
+def test_adapter_that_exits_is_a_failure_and_no_end(pytester, conformance, verdicts, monkeypatch):
+    monkeypatch.syspath_prepend(pytester.path)
+    pytester.makepyfile(
+        leaving="""
+        import sys
+        from nvfp4_reference.adapter import Adapter
+        class Leaving(Adapter):
+            def bucket(self, m):
+                if m == 0:
+                    sys.exit(3)
+                return super().bucket(m)
+        """
+    )
+    result = conformance("--nvfp4-contract=BUCK", impl="leaving:Leaving")
+    assert verdicts(result) == {"BUCK-1": "failed", "BUCK-2": "passed", "BUCK-3": "passed"}
+
+
+def test_adapter_that_rejects_what_nobody_may_is_a_failure(
+    pytester, conformance, verdicts, monkeypatch
+):
+    monkeypatch.syspath_prepend(pytester.path)
+    pytester.makepyfile(
+        refusing="""
+        from nvfp4_reference.adapter import Adapter
+        from nvfp4_reference.errors import Rejected
+        class Refusing(Adapter):
+            def bucket(self, m):
+                if m > 1000:
+                    raise Rejected("lifecycle", "m", "too many tokens for me.")
+                return super().bucket(m)
+        """
+    )
+    result = conformance("--nvfp4-contract=BUCK-1", impl="refusing:Refusing")
+    assert verdicts(result) == {"BUCK-1": "failed"}
+    assert "bucket was rejected" in result.stdout.str()
+
+
+def test_two_badges_in_the_ini_file(pytester, conformance):
+    pytester.makeini("[pytest]\nnvfp4_badge = a.svg b.json\n")
+    assert conformance("--nvfp4-contract=BUCK-2").ret == 0
+    assert (pytester.path / "a.svg").exists()
+    assert (pytester.path / "b.json").exists()

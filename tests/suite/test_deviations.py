@@ -47,3 +47,12 @@ def test_hand_written_reasons_survive_an_update(pytester, conformance):
     path = pytester.path / "known.toml"
     conformance("--nvfp4-contract=FIMP-8", known, f"--nvfp4-write-deviations={path}", **LENIENT)
     assert "we know, see below" in path.read_text()
+
+
+def test_deviations_of_other_contracts_survive_an_update(pytester, conformance):
+    path = pytester.path / "known.toml"
+    conformance("--nvfp4-contract=FIMP-8", f"--nvfp4-write-deviations={path}", **LENIENT)
+    before = path.read_text()
+    assert "FIMP-8" in before
+    conformance("--nvfp4-contract=FIMP-1", f"--nvfp4-write-deviations={path}", **LENIENT)
+    assert path.read_text() == before
