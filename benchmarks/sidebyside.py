@@ -1,5 +1,6 @@
 """Measure things side by side: interleaved rounds, medians, one table, bars as ratios."""
 
+import random
 import statistics
 import sys
 import time
@@ -26,12 +27,17 @@ class Row:
 
 
 def medians(*sides: Callable[[], object], rounds: int = 15, number: int = 20) -> list[float]:
-    """Median seconds of one call of each side; the sides take turns within every round."""
+    """Median seconds of one call of each side; the sides take turns within every round.
+
+    In an order drawn anew for each: no side always runs in the caches that another left behind.
+    """
     times: list[list[float]] = [[] for _ in sides]
+    turns = list(zip(sides, times, strict=True))
     for side in sides:
         side()
     for _ in range(rounds):
-        for side, taken in zip(sides, times, strict=True):
+        random.shuffle(turns)
+        for side, taken in turns:
             start = time.perf_counter()
             for _ in range(number):
                 side()
@@ -45,7 +51,8 @@ def show(rows: list[Row], ours: str, theirs: str) -> int:
     for row in rows:
         bar = "" if row.bar is None else f"{row.bar:g}"
         mark = "  missed" if row.missed else ""
-        times = f"{unit(row.ours):>12} {unit(row.theirs):>12} {row.ratio:>7.2f}"
+        ratio = f"{row.ratio:.2f}" if row.ratio >= 0.1 else f"{row.ratio:.1g}"
+        times = f"{unit(row.ours):>12} {unit(row.theirs):>12} {ratio:>7}"
         print(f"{row.name:<38} {times} {bar:>6}{mark}")
     return int(any(row.missed for row in rows))
 
