@@ -20,7 +20,7 @@ from pytest_nvfp4.results import schema
 from pytest_nvfp4.results.contracts import LEVELS, Contract, Specification, packaged
 from pytest_nvfp4.results.deviations import Deviation
 from pytest_nvfp4.results.files import publish
-from pytest_nvfp4.results.verdicts import CaseResult, ContractResult, Verdict, count, join
+from pytest_nvfp4.results.verdicts import CaseResult, ContractResult, Verdict, count, judge
 
 REPORT_VERSION = 1
 
@@ -269,12 +269,10 @@ def _problems_of(result: ContractResult, claimed: Collection[str]) -> list[str]:
     found = []
     if contract.area != contract.id.partition("-")[0]:
         found.append(f"{contract.id} is listed under the area {contract.area}.")
-    ran = join(case.verdict for case in result.cases if case.verdict > Verdict.SKIPPED)
-    without = Verdict.SKIPPED if contract.capability in claimed else Verdict.NOT_CLAIMED
-    if result.verdict is not (ran or without):
+    made = judge(contract, result.cases, claimed=contract.capability in claimed).verdict
+    if result.verdict is not made:
         found.append(
-            f"{contract.id} is called {result.verdict.words}, but its cases make it "
-            f"{(ran or without).words}."
+            f"{contract.id} is called {result.verdict.words}, but its cases make it {made.words}."
         )
     return found
 

@@ -60,8 +60,9 @@ class Lenient:
         return as_rows(self.ready[session])
 
     def stats(self, session):
-        counts = dict.fromkeys(("loaded", "tuned", "saved", "lazy"), 0)
-        return counts | {"rejected": self.rejected.get(session, 0)}
+        counts = dict.fromkeys(("tuned", "saved", "lazy"), 0)
+        loaded = len(self.ready[session])
+        return counts | {"loaded": loaded, "rejected": self.rejected.get(session, 0)}
 
     def close(self, session):
         self.ready[session] = {}

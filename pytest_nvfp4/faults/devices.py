@@ -1,0 +1,27 @@
+"""Device files for tests of what is no regular file, such that nobody can harm the machine's own.
+
+A faulty implementation that publishes through a link would rename its document over the device the
+link leads to. Root may really do that to /dev/null, so root gets a node of its own, in the test's
+folder; everybody else cannot replace anything in /dev.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+_MEMORY = 1
+_MINORS = {"null": 3, "zero": 5}
+
+
+def place(path: Path, name: str) -> None:
+    """Make `path` lead to a device like /dev/null; skips, by name, where none can be."""
+    if os.geteuid() != 0:
+        path.symlink_to(f"/dev/{name}")
+        return
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(_MEMORY, _MINORS[name]))
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    except PermissionError as error:
+        pytest.skip(f"needs a device node of its own, which is denied here ({error.strerror})")
