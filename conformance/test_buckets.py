@@ -51,8 +51,9 @@ def test_map_is_monotone_idempotent_and_never_below(subject, rng):
 
 
 @contract("BUCK-1")
-def test_zero_maps_to_one(subject):
-    assert subject.bucket(0) == 1
+@pytest.mark.parametrize("m", [0, -1, -256, -(2**31)])
+def test_zero_and_negative_values_map_to_one(subject, m):
+    assert subject.bucket(m) == 1
 
 
 @contract("BUCK-2")

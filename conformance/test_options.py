@@ -235,6 +235,21 @@ def test_persistence_on_is_the_default(subject, tmp_path, on):
     assert resolved(subject, environment).enabled
 
 
+@contract("PATH-9")
+@requires("warm-up")
+@requires("scripted-timer")
+@requires("native-document")
+def test_persistence_off_neither_loads_nor_saves(session, cache_file, description):
+    document = documents.native(description.native_metadata, full_map())
+    cache_file.write_bytes(documents.native_bytes(document))
+    before = cache_file.read_bytes(), os.listdir(cache_file.parent)
+    opened = session(**{PERSISTENT: "0"})
+    done = opened.warm_up(timings=fastest(9))
+    assert (done.loaded, done.tuned) == (0, len(full_map())), "a file was loaded"
+    assert opened.complete().saved == 0
+    assert (cache_file.read_bytes(), os.listdir(cache_file.parent)) == before
+
+
 @contract("PATH-10")
 @pytest.mark.parametrize(
     "value", ["2", "-1", "+1", " 1", "1 ", "yes", "tru", "1.0", "\uff11", "null"]
