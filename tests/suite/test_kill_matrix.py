@@ -11,11 +11,18 @@ import pytest
 from faulty import variants
 from faulty.variant import faults
 
-from nvfp4_reference.gemm import case as _loaded_once  # numpy, which no process imports twice
+from pytest_nvfp4.implementations.loader import Target
+from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.results.contracts import packaged
+from pytest_nvfp4.suite.recorder import PACKAGE
 from pytest_nvfp4.suite.run import suite_files
 
-MODULES = ("options",)
+# Loaded once for all runs; numpy even refuses to load again.
+for file in suite_files():
+    importlib.import_module(f"{PACKAGE}.{file.stem}")
+importlib.import_module("nvfp4_reference.gemm.case")
+
+MODULES = ("options", "documents", "imports", "publishing")
 VARIANTS = [
     variant
     for name in MODULES
@@ -43,9 +50,12 @@ def judged(pytester, monkeypatch):
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
     def run(variant, contracts):
+        if not variant.served:
+            monkeypatch.setattr(Target, "transports", (IN_PROCESS,))
         report = pytester.path / "report.json"
         pytester.runpytest_inprocess(
-            *("-p", "no:cacheprovider", "-n0", "--tb=no", "--nvfp4-conformance"),
+            *("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:syrupy"),
+            *("-n0", "--tb=no", "--nvfp4-conformance"),
             f"--nvfp4-impl={variant.__module__}:{variant.__name__}",
             f"--nvfp4-contract={','.join(contracts)}",
             f"--nvfp4-report={report}",

@@ -17,6 +17,7 @@ class DirectoryByHash(Faulty):
 
     breaks = ("PATH-1",)
     controls = ("PATH-8",)
+    served = True
     changes = (
         (NativeMetadata, "directory", property(lambda self: f"h{hash(self.fingerprint) % 2**40}")),
     )
@@ -45,6 +46,7 @@ class DirectoryByDeviceName(Faulty):
 
     breaks = ("PATH-2", "PATH-3")
     controls = ("PATH-4",)
+    served = True
     changes = (
         (NativeMetadata, "directory", property(lambda self: self.gpu.replace(" ", "_")[:64])),
     )
@@ -167,6 +169,7 @@ class PretendsToHaveSaved(Faulty):
 
     breaks = ("PATH-11", "PUBL-3")
     controls = ("PUBL-4",)
+    served = True
 
     def write_native(self, path, document):
         try:
@@ -216,6 +219,7 @@ class MaximumLeftOut(Faulty):
 
     breaks = ("BUCK-2", "BUCK-3")
     controls = ("BUCK-1",)
+    served = True
 
     def profiles(self, maximum):
         return super().profiles(maximum)[:-1] or [1]
@@ -236,6 +240,7 @@ class Renumbers(Faulty):
 
     breaks = ("TACT-1",)
     controls = ("TACT-2",)
+    served = True
 
     def describe(self):
         about = super().describe()
