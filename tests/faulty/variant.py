@@ -6,6 +6,7 @@ from typing import ClassVar
 from unittest import mock
 
 from nvfp4_reference.adapter import Adapter
+
 from pytest_nvfp4.implementations.interface import OPERATIONS
 
 

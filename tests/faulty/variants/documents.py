@@ -69,9 +69,7 @@ class FillsInDefaults(Faulty):
     breaks = ("NDOC-4",)
     controls = ("NDOC-5",)
     changes = (
-        reading(
-            lambda root, expected: root.update(_metadata=(expected or {}) | root["_metadata"])
-        ),
+        reading(lambda root, expected: root.update(_metadata=(expected or {}) | root["_metadata"])),
     )
 
 
@@ -82,8 +80,10 @@ class IgnoresTheBuild(Faulty):
     controls = ("NDOC-4",)
     changes = (
         reading(
-            lambda root, expected: type(root["_metadata"]["build_id"]) is str
-            and root["_metadata"].update(build_id=expected["build_id"])
+            lambda root, expected: (
+                type(root["_metadata"]["build_id"]) is str
+                and root["_metadata"].update(build_id=expected["build_id"])
+            )
         ),
     )
 

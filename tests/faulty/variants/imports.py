@@ -85,9 +85,7 @@ class MetadataAreOptional(Faulty):
 
     breaks = ("FIMP-4",)
     controls = ("FIMP-3",)
-    changes = (
-        reading(lambda root: {"_metadata": dict.fromkeys(_FIELDS, "*")} | root),
-    )
+    changes = (reading(lambda root: {"_metadata": dict.fromkeys(_FIELDS, "*")} | root),)
 
 
 _FIELDS = ImportMetadata.__dataclass_fields__
@@ -182,3 +180,16 @@ def _or_zero(value, key):
         if rejected.code != "unknown-tactic":
             raise
         return 0
+
+
+class BadFileIsEmpty(Faulty):
+    """Takes a file that it cannot read for one without plans."""
+
+    breaks = ("FIMP-4", "FIMP-9")
+    controls = ("FIMP-1",)
+
+    def read_flashinfer(self, path, expected, session=None):
+        try:
+            return super().read_flashinfer(path, expected, session)
+        except Rejected:
+            return {"plans": [], "ignored": 0}

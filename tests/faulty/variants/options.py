@@ -4,10 +4,10 @@ import os
 from dataclasses import replace
 from unittest import mock
 
-from faulty.variant import Faulty
-
 from nvfp4_reference import native_document, options
 from nvfp4_reference.environment import NativeMetadata
+
+from faulty.variant import Faulty
 
 MANY_INTEGERS = range(-1000, 1001)
 

@@ -52,9 +52,9 @@ class NothingNewIsNothing(Faulty):
     breaks = ("MERG-2",)
     controls = ("MERG-1",)
     changes = merging(
-        lambda prior, current: merged(prior, current)
-        if current.plans
-        else Document(current.metadata, {})
+        lambda prior, current: (
+            merged(prior, current) if current.plans else Document(current.metadata, {})
+        )
     )
 
 
@@ -208,7 +208,9 @@ class PrivateFiles(Faulty):
 
     breaks = ("PUBL-10",)
     controls = ("PUBL-4",)
-    changes = replacing(lambda destination, new: replace_file(destination, replace(new, mode=0o600)))
+    changes = replacing(
+        lambda destination, new: replace_file(destination, replace(new, mode=0o600))
+    )
 
 
 class ReplacesTheLink(Faulty):
@@ -238,8 +240,7 @@ class DeletesDamage(Faulty):
     breaks = ("PUBL-14",)
     controls = ("PUBL-4",)
     changes = replacing(
-        lambda destination, new: destination.endswith(".rejected")
-        or replace_file(destination, new)
+        lambda destination, new: destination.endswith(".rejected") or replace_file(destination, new)
     )
 
 
