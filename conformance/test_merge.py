@@ -96,6 +96,18 @@ def test_documents_of_two_environments_do_not_merge(subject, native, halves, fie
     assert answer.member == f"_metadata.{field}"
 
 
+@contract("MERG-1")
+@requires("publication")
+def test_save_merges_with_the_file(subject, halves, tmp_path):
+    prior, current = halves
+    path = tmp_path / "autotune_configs.json"
+    path.write_bytes(documents.native_bytes(prior))
+    expected = documents.native_plans(documents.merged(prior, current))
+    assert subject.write_native(str(path), current) == len(expected)
+    judgement = judge_native(path.read_bytes(), current["_metadata"])
+    assert judgement.plans == expected, "the file is not the merge of both"
+
+
 def write(path, metadata, plans):
     document = documents.native(metadata, plans)
     path.write_bytes(documents.native_bytes(document))

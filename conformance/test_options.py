@@ -165,6 +165,25 @@ def test_importing_and_saving_leave_the_import_alone(subject, flashinfer, native
     assert after == before
 
 
+@contract("PATH-5")
+@requires("flashinfer-import")
+@requires("warm-up")
+@pytest.mark.parametrize("existing", [True, False], ids=["existing", "absent"])
+def test_completing_a_warm_up_leaves_the_import_alone(session, flashinfer, tmp_path, existing):
+    folder = tmp_path / "import"
+    folder.mkdir()
+    path = folder / "autotune_configs.json"
+    if existing:
+        path.write_bytes(documents.native_bytes(flashinfer.document()))
+    files = [folder, *folder.iterdir()]
+    before = [(f.stat().st_mtime_ns, f.stat().st_ctime_ns) for f in files], os.listdir(folder)
+    opened = session(**{IMPORT_PATH: str(path)})
+    opened.warm_up(timings=fastest(9))
+    opened.saved()
+    after = [(f.stat().st_mtime_ns, f.stat().st_ctime_ns) for f in files], os.listdir(folder)
+    assert after == before, "the import was written"
+
+
 @contract("PATH-6")
 @pytest.mark.parametrize(
     "environment",
@@ -217,6 +236,14 @@ def test_resolving_creates_nothing(subject, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@contract("PATH-8")
+@requires("session")
+def test_opening_a_session_creates_nothing(session, tmp_path, cache_file):
+    session(**{NATIVE_PATH: ""})
+    session(**{NATIVE_PATH: str(tmp_path / "a" / "b.json")})
+    assert list(tmp_path.rglob("*")) == [cache_file.parent], "beside what the test made"
+
+
 @contract("PATH-9")
 @pytest.mark.parametrize("off", ["0", "false", "off"])
 def test_persistence_off_uses_no_file_and_asks_for_nothing(subject, tmp_path, off):
@@ -252,7 +279,7 @@ def test_persistence_off_neither_loads_nor_saves(session, cache_file, descriptio
 
 @contract("PATH-10")
 @pytest.mark.parametrize(
-    "value", ["2", "-1", "+1", " 1", "1 ", "yes", "tru", "1.0", "\uff11", "null"]
+    "value", ["2", "-1", "+1", " 1", "1 ", "yes", "tru", "True", "ON", "1.0", "\uff11", "null"]
 )
 @pytest.mark.parametrize("variable", [PERSISTENT, FROZEN, PLAN_CACHE])
 def test_invalid_boolean_names_its_variable(subject, tmp_path, variable, value):

@@ -289,6 +289,22 @@ def test_corrupt_file_at_a_given_path_is_left_alone(session, cache_file, old, da
 
 
 @contract("PUBL-14")
+@pytest.mark.parametrize("damage", [*BROKEN, "another gpu", "another format"])
+def test_unusable_file_is_not_saved_over(subject, folder, old, new, damage):
+    path = folder / "autotune_configs.json"
+    if damage in BROKEN:
+        there = BROKEN[damage](documents.native_bytes(old))
+    else:
+        old["_metadata"][damage.removeprefix("another ")] += " of tomorrow"
+        there = documents.native_bytes(old)
+    path.write_bytes(there)
+    answer = subject.write_native(str(path), new)
+    assert isinstance(answer, Rejected), "a file that it cannot use was replaced"
+    assert path.read_bytes() == there
+    assert os.listdir(folder) == [path.name]
+
+
+@contract("PUBL-14")
 @requires("warm-up")
 def test_empty_file_at_a_given_path_is_replaced(session, cache_file, old):
     cache_file.write_bytes(b"")

@@ -23,8 +23,8 @@ for file in suite_files():
 importlib.import_module("nvfp4_reference.gemm.case")
 
 MODULES = (
-    *("options", "documents", "imports", "publishing"),
-    *("lookups", "profiling", "sessions"),
+    *("options", "numbering", "documents", "imports", "merging", "publishing"),
+    *("lookups", "threads", "profiling", "sessions", "frozen", "reports"),
 )
 VARIANTS = [
     variant
@@ -56,7 +56,7 @@ def judged(pytester, monkeypatch):
         if not variant.served:
             monkeypatch.setattr(Target, "transports", (IN_PROCESS,))
         report = pytester.path / "report.json"
-        pytester.runpytest_inprocess(
+        result = pytester.runpytest_inprocess(
             *("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:syrupy"),
             *("-n0", "--tb=no", "--nvfp4-conformance"),
             f"--nvfp4-impl={variant.__module__}:{variant.__name__}",
@@ -64,6 +64,7 @@ def judged(pytester, monkeypatch):
             f"--nvfp4-report={report}",
             plugins=[OnlyTheFilesOf(contracts)],
         )
+        assert report.exists(), result.stderr.str()
         return {one["id"]: one for one in json.loads(report.read_text())["contracts"]}
 
     return run

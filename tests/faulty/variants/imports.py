@@ -159,20 +159,6 @@ class TruncatesTactics(Faulty):
     )
 
 
-class DefaultsTheTactic(Faulty):
-    """Takes tactic 0 where the one that is asked for does not exist here."""
-
-    breaks = ("FIMP-7", "TACT-2")
-    controls = ("FIMP-4",)
-    changes = (
-        (
-            flashinfer_import,
-            "_tactic",
-            lambda value, key: _or_zero(value, key),  # defined below
-        ),
-    )
-
-
 def _or_zero(value, key):
     try:
         return tactic(value, key)
@@ -180,6 +166,14 @@ def _or_zero(value, key):
         if rejected.code != "unknown-tactic":
             raise
         return 0
+
+
+class DefaultsTheTactic(Faulty):
+    """Takes tactic 0 where the one that is asked for does not exist here."""
+
+    breaks = ("FIMP-7", "TACT-2")
+    controls = ("FIMP-4",)
+    changes = ((flashinfer_import, "_tactic", _or_zero),)
 
 
 class BadFileIsEmpty(Faulty):

@@ -1,11 +1,12 @@
-"""Wrong about options, places, buckets and tactics: PATH, BUCK, TACT."""
+"""Wrong about options and places: PATH."""
 
 import os
 from dataclasses import replace
-from unittest import mock
+from pathlib import Path
 
-from nvfp4_reference import native_document, options
+from nvfp4_reference import options
 from nvfp4_reference.environment import NativeMetadata
+from nvfp4_reference.native_document import Document
 
 from faulty.variant import Faulty
 
@@ -116,6 +117,62 @@ class MakesTheDirectory(Faulty):
         return found
 
 
+class MakesTheDirectoryWhenOpened(Faulty):
+    """Makes the cache directory when a session opens, to be prepared."""
+
+    breaks = ("PATH-8",)
+    controls = ("PATH-4",)
+
+    def open(self, environment):
+        found = super().open(environment)
+        path = self.stats(found["session"])["path"]
+        if path is not None:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        return found
+
+
+class CreatesTheImport(Faulty):
+    """Makes the import where there is none, to be found at the next start."""
+
+    breaks = ("PATH-5",)
+    controls = ("PATH-4",)
+
+    def complete(self, session):
+        done = super().complete(session)
+        path = self._session(session).options.import_path
+        if path is not None and not os.path.exists(path):
+            Path(path).write_text("{}")
+        return done
+
+
+class SavesIntoTheImport(Faulty):
+    """Saves what it has tuned into the import as well, where it found the other plans."""
+
+    breaks = ("PATH-5",)
+    controls = ("PATH-4",)
+
+    def complete(self, session):
+        done = super().complete(session)
+        target = self._session(session)
+        if target.options.import_path is not None and os.path.exists(target.options.import_path):
+            text = Document(target.options.metadata, target.plans()).render()
+            Path(target.options.import_path).write_text(text)
+        return done
+
+
+class CaseDoesNotMatter(Faulty):
+    """Takes True and ON for values of a switch."""
+
+    breaks = ("PATH-10",)
+    controls = ("PATH-4",)
+
+    def resolve(self, environment, metadata=None):
+        lower = {
+            name: value.lower() if value.isalpha() else value for name, value in environment.items()
+        }
+        return super().resolve(lower, metadata)
+
+
 class ValidatesWhatIsOff(Faulty):
     """Refuses to start over variables that only matter to a cache that is switched off."""
 
@@ -192,90 +249,3 @@ class BypassRemembers(Faulty):
             environment = {k: v for k, v in environment.items() if k != options.PLAN_CACHE}
             environment[options.PERSISTENT_CACHE] = "0"
         return super().open(environment)
-
-
-class PowersOfTwoOnly(Faulty):
-    """Rounds every M up to a power of two."""
-
-    breaks = ("BUCK-1",)
-    controls = ("BUCK-2",)
-
-    def bucket(self, m):
-        return 1 << max(m - 1, 0).bit_length()
-
-
-class NegativesAreBuckets(Faulty):
-    """Gives a negative M, which a caller computed wrongly, a bucket of its own."""
-
-    breaks = ("BUCK-1",)
-    controls = ("BUCK-2",)
-
-    def bucket(self, m):
-        return m if m < 0 else super().bucket(m)
-
-
-class MaximumLeftOut(Faulty):
-    """Tunes the buckets below the maximum and not the maximum itself."""
-
-    breaks = ("BUCK-2", "BUCK-3")
-    controls = ("BUCK-1",)
-    served = True
-
-    def profiles(self, maximum):
-        return super().profiles(maximum)[:-1] or [1]
-
-
-class LookupRoundsDown(Faulty):
-    """Profiles by buckets, and looks up by the next multiple of 128."""
-
-    breaks = ("BUCK-1", "BUCK-3")
-    controls = ("BUCK-2",)
-
-    def bucket(self, m):
-        return super().bucket(m) if m <= 256 else -(-m // 128) * 128
-
-
-class Renumbers(Faulty):
-    """Lists the ordinary variants before those with swapped operands."""
-
-    breaks = ("TACT-1",)
-    controls = ("TACT-2",)
-    served = True
-
-    def describe(self):
-        about = super().describe()
-        about["tactics"] = [about["tactics"][index ^ 1] | {"id": index} for index in range(32)]
-        return about
-
-
-class DigestWithoutClusters(Faulty):
-    """Leaves the cluster out of the digest, since it never changed so far."""
-
-    breaks = ("TACT-1",)
-    controls = ("TACT-2",)
-
-    def tactic_digest(self, tactics):
-        return super().tactic_digest([tactic | {"cluster": [1, 1, 1]} for tactic in tactics])
-
-
-class TakesAnyTactic(Faulty):
-    """Installs whatever tactic id a native document has."""
-
-    breaks = ("TACT-2", "NDOC-10")
-    controls = ("TACT-1", "NDOC-3")
-    changes = ((native_document, "TACTIC_IDS", MANY_INTEGERS),)
-
-
-class PublishesAnyTactic(Faulty):
-    """Checks tactic ids where it reads, and not where it merges and writes."""
-
-    breaks = ("TACT-2",)
-    controls = ("TACT-1",)
-
-    def merge(self, prior, current):
-        with mock.patch.object(native_document, "TACTIC_IDS", MANY_INTEGERS):
-            return super().merge(prior, current)
-
-    def write_native(self, path, document):
-        with mock.patch.object(native_document, "TACTIC_IDS", MANY_INTEGERS):
-            return super().write_native(path, document)

@@ -123,18 +123,17 @@ class NegativeTimeWins(Faulty):
     changes = ((profiling, "_mean", _absolute),)
 
 
+def _slow(*arguments):
+    found = mean(*arguments)
+    return found if abs(found) < math.inf else 1e12
+
+
 class InfiniteIsSlow(Faulty):
     """Takes a time without an end, or that is no number, for a slow one."""
 
     breaks = ("PROF-4",)
     controls = ("PROF-2",)
-    changes = (
-        (
-            profiling,
-            "_mean",
-            lambda *args: (lambda found: found if abs(found) < math.inf else 1e12)(mean(*args)),
-        ),
-    )
+    changes = ((profiling, "_mean", _slow),)
 
 
 def _first_fault(timer, tactic, delay_microseconds, trace):
@@ -158,7 +157,7 @@ class DefaultsToTheFirstTactic(Faulty):
     breaks = ("PROF-4",)
     controls = ("PROF-3",)
 
-    def plan(self, session, m, n, k, capturing=False, timings=None):
+    def plan(self, session, m, n, k, *, capturing=False, timings=None):
         try:
             return super().plan(session, m, n, k, capturing=capturing, timings=timings)
         except Rejected as rejected:

@@ -1,122 +1,17 @@
-"""Wrong about merging and publishing: MERG, PUBL."""
+"""Wrong about publishing: PUBL."""
 
 import os
 import stat
 from dataclasses import replace
 from pathlib import Path
 
-from nvfp4_reference import adapter, merge, native_document, publication
-from nvfp4_reference.native_document import Document
+from nvfp4_reference import merge, publication
 
 from faulty.variant import Faulty
 
 merged = merge.merged
 existing, replace_file = publication._existing, publication._replace
 uninterrupted, update = publication.uninterrupted, publication.update
-
-
-def merging(function):
-    """The changes by which every merge is `function(prior, current)`."""
-    return ((adapter, "merged", function), (publication, "merged", function))
-
-
-class PriorWins(Faulty):
-    """Keeps the old tactic where both documents have one."""
-
-    breaks = ("MERG-1",)
-    controls = ("MERG-2",)
-    served = True
-    changes = merging(
-        lambda prior, current: Document(
-            merged(prior, current).metadata, {**current.plans, **prior.plans}
-        )
-    )
-
-
-class MergesWithoutSorting(Faulty):
-    """Lists the plans of the current document after those of the prior one."""
-
-    breaks = ("MERG-1", "MERG-2")
-    controls = ("MERG-3",)
-
-    def merge(self, prior, current):
-        super().merge(prior, current)
-        key = lambda plan: (plan["m_bucket"], plan["n"], plan["k"])  # noqa: E731
-        plans = {key(plan): plan for plan in (*prior["plans"], *current["plans"])}
-        return current | {"plans": list(plans.values())}
-
-
-class NothingNewIsNothing(Faulty):
-    """Takes a current document without plans as an order to forget all."""
-
-    breaks = ("MERG-2",)
-    controls = ("MERG-1",)
-    changes = merging(
-        lambda prior, current: (
-            merged(prior, current) if current.plans else Document(current.metadata, {})
-        )
-    )
-
-
-class MergesAnyBuild(Faulty):
-    """Stamps the current build on plans of another one."""
-
-    breaks = ("MERG-3",)
-    controls = ("MERG-1",)
-    changes = merging(
-        lambda prior, current: merged(
-            Document(replace(prior.metadata, build_id=current.metadata.build_id), prior.plans),
-            current,
-        )
-    )
-
-
-def _parse_as_ours(data, expected):
-    root = native_document.strict_json.parse(data)
-    if isinstance(root, dict) and isinstance(root.get("_metadata"), dict):
-        root["_metadata"] = expected.as_json()
-    for plan in root.get("plans", []):
-        plan |= native_document._shared_fields(expected)
-    return native_document.validate(root, expected)
-
-
-class LaundersForeignPlans(Faulty):
-    """Saves what a foreign file holds as if it had been tuned here."""
-
-    breaks = ("MERG-4",)
-    controls = ("MERG-1",)
-    changes = ((native_document, "parse", _parse_as_ours),)
-
-
-class SavesWhatItLoaded(Faulty):
-    """Merges with what it loaded at the start, not with the file as it is."""
-
-    breaks = ("MERG-5",)
-    controls = ("MERG-1",)
-
-    changes = (
-        (
-            publication,
-            "_existing",
-            lambda path: (lambda file: file and replace(file, data=b""))(existing(path)),
-        ),
-    )
-
-
-class ResurrectsWhatIsGone(Faulty):
-    """Replaces a file that it cannot read any more by what it remembers of it."""
-
-    breaks = ("MERG-5", "PUBL-14")
-    controls = ("MERG-1",)
-    changes = (
-        (
-            publication,
-            "update",
-            lambda path, document, *, loaded=None, replace_damaged=False: update(
-                path, document, loaded=loaded, replace_damaged=True
-            ),
-        ),
-    )
 
 
 def replacing(function):
@@ -250,3 +145,39 @@ class OverwritesForeignFiles(Faulty):
     breaks = ("PUBL-14",)
     controls = ("PUBL-4",)
     changes = ((publication, "is_damage", lambda data, rejected: True),)
+
+
+def _sync_then_finish(destination, new):
+    head, tail = new.data[:-2], new.data[-2:]
+    temporary = destination + ".tmp"
+    with open(temporary, "wb", buffering=0) as file:
+        os.write(file.fileno(), head)
+        os.fsync(file.fileno())
+        os.write(file.fileno(), tail)
+    os.replace(temporary, destination)
+
+
+class SyncsBeforeTheLastWrite(Faulty):
+    """Flushes the temporary file and then writes the rest of it."""
+
+    breaks = ("PUBL-4",)
+    controls = ("PUBL-1",)
+    changes = replacing(_sync_then_finish)
+
+
+def _by_process_id(destination, new):
+    temporary = f"{destination}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(new.data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, destination)
+
+
+class NamesByProcessId(Faulty):
+    """Names its temporary file by the process id, which repeats from container to container."""
+
+    breaks = ("PUBL-13",)
+    controls = ("PUBL-4",)
+    served = True
+    changes = replacing(_by_process_id)
