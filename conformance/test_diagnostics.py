@@ -40,6 +40,19 @@ def test_counts_are_right_at_every_step(session, cache_file, description):
 @contract("DIAG-1")
 @requires("warm-up")
 @requires("native-document")
+def test_saved_counts_what_the_file_holds(session, cache_file, description):
+    opened = session()
+    opened.warm_up(timings=fastest(9))
+    others = PlanMap({(1, 4096, 4096): 31})
+    document = documents.native(description.native_metadata, others)
+    cache_file.write_bytes(documents.native_bytes(document))
+    total = len(full_map()) + len(others)
+    assert opened.saved().saved == opened.stats().saved == total
+
+
+@contract("DIAG-1")
+@requires("warm-up")
+@requires("native-document")
 def test_path_and_mode_are_right(session, cache_file, description):
     document = documents.native(description.native_metadata, full_map())
     cache_file.write_bytes(documents.native_bytes(document))

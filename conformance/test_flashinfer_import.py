@@ -313,6 +313,7 @@ def test_importing_never_changes_the_source(flashinfer, tmp_path):
         )
         listing = sorted(tmp_path.iterdir()), tmp_path.stat().st_mtime_ns
         flashinfer.read(path)
+        assert path.exists(), "importing removed the file"
         after = (
             path.read_bytes(),
             path.stat().st_ino,

@@ -141,6 +141,21 @@ def test_nothing_on_disk_changes(frozen, file, cache_file):
 
 
 @contract("FROZ-4")
+@requires("native-document")
+@pytest.mark.parametrize("content", ["nothing", "no JSON", "a map with a hole"])
+def test_start_that_fails_changes_nothing(frozen, file, cache_file, content):
+    if content == "no JSON":
+        cache_file.write_bytes(b"{")
+    elif content == "a map with a hole":
+        file(PlanMap(list(full_map().items())[1:]))
+    before = _state(cache_file.parent)
+    opened = frozen()
+    assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
+    opened.close()
+    assert _state(cache_file.parent) == before
+
+
+@contract("FROZ-4")
 @over(JSON_LINES)
 @requires("native-document")
 def test_no_system_call_changes_anything(frozen, file, cache_file, launch, tmp_path):
@@ -160,6 +175,7 @@ def test_no_system_call_changes_anything(frozen, file, cache_file, launch, tmp_p
 
 @contract("FROZ-5")
 @requires("native-document")
+@requires("plan-map")
 def test_frozen_stays_frozen_after_completion(frozen, file):
     file(full_map())
     opened = frozen()
@@ -169,6 +185,8 @@ def test_frozen_stays_frozen_after_completion(frozen, file):
         answer = opened.try_plan(300, N, K, timings={"default": 1})
         assert isinstance(answer, Rejected), "a frozen session tuned"
         assert answer.code == "frozen-miss"
+    many = opened.plan_many([(300, N, K)] * 2 + [(4, N, K)], {"default": 1})
+    assert [getattr(p, "code", "served") for p in many.plans] == [*["frozen-miss"] * 2, "served"]
     assert opened.trace() == ()
     assert opened.stats().tuned == 0
 

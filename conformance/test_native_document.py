@@ -557,6 +557,7 @@ def test_reading_changes_neither_file_nor_folder(native, tmp_path, content):
     before = path.read_bytes(), path.stat()[:4], path.stat().st_mtime_ns, path.stat().st_ctime_ns
     listing = sorted(os.listdir(tmp_path)), tmp_path.stat().st_mtime_ns
     native.read(path)
+    assert path.exists(), "reading removed the file"
     after = path.read_bytes(), path.stat()[:4], path.stat().st_mtime_ns, path.stat().st_ctime_ns
     assert after == before
     assert (sorted(os.listdir(tmp_path)), tmp_path.stat().st_mtime_ns) == listing

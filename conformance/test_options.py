@@ -200,6 +200,25 @@ def test_importing_and_saving_leave_the_import_alone(subject, flashinfer, native
     assert after == before
 
 
+@contract("PATH-5")
+@requires("flashinfer-import")
+@requires("warm-up")
+@pytest.mark.parametrize("existing", [True, False], ids=["existing", "absent"])
+def test_completing_a_warm_up_leaves_the_import_alone(session, flashinfer, tmp_path, existing):
+    folder = tmp_path / "import"
+    folder.mkdir()
+    path = folder / "autotune_configs.json"
+    if existing:
+        path.write_bytes(documents.native_bytes(flashinfer.document()))
+    files = [folder, *folder.iterdir()]
+    before = [(f.stat().st_mtime_ns, f.stat().st_ctime_ns) for f in files], os.listdir(folder)
+    opened = session(**{IMPORT_PATH: str(path)})
+    opened.warm_up(timings=fastest(9))
+    opened.saved()
+    after = [(f.stat().st_mtime_ns, f.stat().st_ctime_ns) for f in files], os.listdir(folder)
+    assert after == before, "the import was written"
+
+
 @contract("PATH-6")
 @pytest.mark.parametrize(
     "environment",
@@ -259,6 +278,14 @@ def test_resolving_creates_nothing(subject, tmp_path, home_exists):
     assert after == before, "something was created, or created and deleted"
 
 
+@contract("PATH-8")
+@requires("session")
+def test_opening_a_session_creates_nothing(session, tmp_path, cache_file):
+    session(**{NATIVE_PATH: ""})
+    session(**{NATIVE_PATH: str(tmp_path / "a" / "b.json")})
+    assert list(tmp_path.rglob("*")) == [cache_file.parent], "beside what the test made"
+
+
 @contract("PATH-9")
 @pytest.mark.parametrize("off", ["0", "false", "off"])
 def test_persistence_off_uses_no_file_and_asks_for_nothing(subject, tmp_path, off):
@@ -276,6 +303,21 @@ def test_persistence_on_is_the_default(subject, tmp_path, on):
     environment = {"HOME": str(tmp_path)}
     assert resolved(subject, environment | {PERSISTENT: on}) == resolved(subject, environment)
     assert resolved(subject, environment).enabled
+
+
+@contract("PATH-9")
+@requires("warm-up")
+@requires("scripted-timer")
+@requires("native-document")
+def test_persistence_off_neither_loads_nor_saves(session, cache_file, description):
+    document = documents.native(description.native_metadata, full_map())
+    cache_file.write_bytes(documents.native_bytes(document))
+    before = cache_file.read_bytes(), os.listdir(cache_file.parent)
+    opened = session(**{PERSISTENT: "0"})
+    done = opened.warm_up(timings=fastest(9))
+    assert (done.loaded, done.tuned) == (0, len(full_map())), "a file was loaded"
+    assert opened.complete().saved == 0
+    assert (cache_file.read_bytes(), os.listdir(cache_file.parent)) == before
 
 
 @contract("PATH-10")

@@ -68,7 +68,7 @@ def test_temporary_beside_the_destination_is_renamed_over_it(watch, folder, old,
 def test_open_reader_keeps_the_old_document(subject, folder, old, new):
     path = folder / "autotune_configs.json"
     save(subject, path, old)
-    with path.open("rb") as reader:
+    with path.open("rb", buffering=0) as reader:
         before = reader.read(10)
         save(subject, path, new)
         rest = reader.read()
@@ -287,6 +287,22 @@ def test_corrupt_file_at_a_given_path_is_left_alone(session, cache_file, old, da
     assert opened.complete().failure, "a corrupt file that the user named was replaced"
     assert cache_file.read_bytes() == broken
     assert os.listdir(cache_file.parent) == [cache_file.name]
+
+
+@contract("PUBL-14")
+@pytest.mark.parametrize("damage", [*BROKEN, "another gpu", "another format"])
+def test_unusable_file_is_not_saved_over(subject, folder, old, new, damage):
+    path = folder / "autotune_configs.json"
+    if damage in BROKEN:
+        there = BROKEN[damage](documents.native_bytes(old))
+    else:
+        old["_metadata"][damage.removeprefix("another ")] += " of tomorrow"
+        there = documents.native_bytes(old)
+    path.write_bytes(there)
+    answer = subject.write_native(str(path), new)
+    assert isinstance(answer, Rejected), "a file that it cannot use was replaced"
+    assert path.read_bytes() == there
+    assert os.listdir(folder) == [path.name]
 
 
 @contract("PUBL-14")

@@ -1,9 +1,11 @@
 """TACT: the tactic ABI, that is, what the 32 ids mean."""
 
+import copy
 import dataclasses
 
 import pytest
 
+from pytest_nvfp4.implementations.interface import Rejected
 from pytest_nvfp4.plans import TACTICS
 from pytest_nvfp4.suite import contract, requires
 
@@ -80,3 +82,36 @@ def test_imported_tactic_outside_the_range_never_resolves(flashinfer, rng, tacti
     key = rng.choice([name for name in document if name != "_metadata"])
     document[key][1] = tactic
     flashinfer.rejects(document, "unknown-tactic", key)
+
+
+def outside_in(document, rng):
+    """The document with each tactic in turn that does not exist, and where it stands."""
+    for tactic in OUTSIDE:
+        index = rng.randrange(len(document["plans"]))
+        spoiled = copy.deepcopy(document)
+        spoiled["plans"][index]["tactic_id"] = tactic
+        yield spoiled, f"plans[{index}].tactic_id"
+
+
+def _is_refused(answer, member):
+    assert isinstance(answer, Rejected), "a tactic that does not exist was passed on"
+    assert (answer.code, answer.member) == ("unknown-tactic", member)
+
+
+@contract("TACT-2")
+@requires("merge")
+@requires("native-document")
+def test_merged_tactic_outside_the_range_never_resolves(subject, native, rng):
+    for spoiled, member in outside_in(native.document(), rng):
+        _is_refused(subject.merge(spoiled, native.document()), member)
+        _is_refused(subject.merge(native.document(), spoiled), member)
+
+
+@contract("TACT-2")
+@requires("publication")
+@requires("native-document")
+def test_published_tactic_outside_the_range_never_resolves(subject, native, rng, tmp_path):
+    path = tmp_path / "published.json"
+    for spoiled, member in outside_in(native.document(), rng):
+        _is_refused(subject.write_native(str(path), spoiled), member)
+    assert not path.exists()

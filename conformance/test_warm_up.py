@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +86,19 @@ def test_file_appears_only_at_completion(session, cache_file, description):
     assert opened.saved().saved == len(full_map())
     assert os.listdir(cache_file.parent) == [cache_file.name]
     judgement = judge_native(cache_file.read_bytes(), description.native_metadata)
+    assert judgement.plans == opened.plans()
+
+
+@contract("WARM-3")
+@requires("native-document")
+def test_file_appears_where_there_was_no_directory(session, description):
+    opened = session(**{NATIVE_PATH: ""})
+    path = Path(opened.stats().path)
+    opened.warm_up(timings=fastest(9))
+    assert not path.parent.exists()
+    opened.saved()
+    assert path.exists(), "a first start at the default path saves nothing"
+    judgement = judge_native(path.read_bytes(), description.native_metadata)
     assert judgement.plans == opened.plans()
 
 

@@ -1,0 +1,1 @@
+"""Implementations that are wrong in one way each, by area of the specification."""
