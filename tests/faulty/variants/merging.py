@@ -95,8 +95,8 @@ def _as_if_empty(destination):
 class SavesWhatItLoaded(Faulty):
     """Merges with what it loaded at the start, not with the file as it is."""
 
-    breaks = ("MERG-5",)
-    controls = ("MERG-3",)
+    breaks = ("MERG-3", "MERG-5")
+    controls = ("MERG-2",)
     changes = ((publication, "_existing", _as_if_empty),)
 
 
@@ -119,8 +119,8 @@ class ResurrectsWhatIsGone(Faulty):
 class PublishesWithoutMerging(Faulty):
     """Replaces the plans in the file by those of one process."""
 
-    breaks = ("MERG-1",)
-    controls = ("MERG-3",)
+    breaks = ("MERG-1", "MERG-3")
+    controls = ("MERG-2",)
 
     def write_native(self, path, document):
         with mock.patch.object(publication, "_existing", _as_if_empty):
