@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from pytest_nvfp4.faults import memory
+from pytest_nvfp4.faults import devices, memory
 from pytest_nvfp4.fuzz.byte_edits import truncations
 from pytest_nvfp4.implementations.interface import Reading, Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
@@ -415,8 +415,8 @@ NOT_REGULAR = {
     "directory": place_directory,
     "FIFO": os.mkfifo,
     "socket": place_socket,
-    "endless device": lambda path: path.symlink_to("/dev/zero"),
-    "terminal-like device": lambda path: path.symlink_to("/dev/null"),
+    "endless device": lambda path: devices.place(path, "zero"),
+    "terminal-like device": lambda path: devices.place(path, "null"),
 }
 NO_FILE = {
     "missing": lambda path: None,

@@ -1,5 +1,6 @@
 """PATH: options and the location of the default file."""
 
+import itertools
 import os
 from pathlib import Path
 
@@ -117,6 +118,19 @@ def test_environments_never_share_a_directory(subject, tmp_path, description):
         path = default_file(subject, {"HOME": str(tmp_path)}, metadata)
         folders.setdefault(path.parent, []).append(name)
     assert [names for names in folders.values() if len(names) > 1] == []
+
+
+@contract("PATH-3")
+@requires("native-document")
+def test_text_that_moves_from_one_field_to_the_next_moves_the_directory(
+    subject, tmp_path, description
+):
+    environment, metadata = {"HOME": str(tmp_path)}, dict(description.native_metadata)
+    strings = [f for f, kind in facts.NATIVE_METADATA.items() if kind == facts.STR]
+    for one, other in itertools.permutations(strings, 2):
+        here = default_file(subject, environment, metadata | {one: metadata[one] + "x"})
+        there = default_file(subject, environment, metadata | {other: "x" + metadata[other]})
+        assert here.parent != there.parent, f"{one} and {other} run together"
 
 
 @contract("PATH-3")

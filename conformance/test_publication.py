@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nvfp4.faults import namespaces
+from pytest_nvfp4.faults import devices, namespaces
 from pytest_nvfp4.implementations.interface import Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
 from pytest_nvfp4.model import documents, judge_native
@@ -193,7 +193,7 @@ NOT_REGULAR = {
     "directory": lambda path: path.mkdir(),
     "FIFO": os.mkfifo,
     "socket": place_socket,
-    "device": lambda path: path.symlink_to("/dev/null"),
+    "device": lambda path: devices.place(path, "null"),
     "dangling link": lambda path: path.symlink_to("nowhere"),
 }
 

@@ -63,6 +63,31 @@ class SavesWhenAbandoned(Faulty):
         self._session(session)._saved()
 
 
+class SavesWhatItGot(Faulty):
+    """Saves the plans that it has where a warm-up fails half-way."""
+
+    breaks = ("WARM-4",)
+    controls = ("WARM-3",)
+
+    def warm_up(self, session, max_tokens, shapes, timings=None):
+        try:
+            return super().warm_up(session, max_tokens, shapes, timings)
+        except Rejected:
+            if self.plans(session):
+                self._session(session)._saved()
+            raise
+
+
+class CompletesWhatWasAbandoned(Faulty):
+    """Saves a warm-up that was given up, if it is completed after all."""
+
+    breaks = ("WARM-5",)
+    controls = ("WARM-4",)
+
+    def abandon(self, session):
+        self._session(session).statistics()
+
+
 class NestsWarmUps(Faulty):
     """Begins anew where a warm-up is open, without a word."""
 
@@ -70,7 +95,7 @@ class NestsWarmUps(Faulty):
     controls = ("WARM-1",)
 
     def warm_up(self, session, max_tokens, shapes, timings=None):
-        self.abandon(session)
+        super().abandon(session)
         return super().warm_up(session, max_tokens, shapes, timings)
 
 
