@@ -75,7 +75,6 @@ class Renumbers(Faulty):
 
     breaks = ("TACT-1",)
     controls = ("TACT-2",)
-    served = True
 
     def describe(self):
         about = super().describe()

@@ -61,7 +61,6 @@ class DirectoryByDeviceName(Faulty):
 
     breaks = ("PATH-2", "PATH-3")
     controls = ("PATH-4",)
-    served = True
     changes = (
         (NativeMetadata, "directory", property(lambda self: self.gpu.replace(" ", "_")[:64])),
     )

@@ -18,7 +18,6 @@ class TunesBeforeItLoads(Faulty):
     breaks = ("WARM-1", "WARM-2")
     controls = ("WARM-3",)
     changes = ((Session, "_load", lambda self: 0),)
-    served = True
 
     def warm_up(self, session, max_tokens, shapes, timings=None):
         done = super().warm_up(session, max_tokens, shapes, timings)
