@@ -39,7 +39,7 @@ def test_map_is_exact_around_every_boundary(subject):
 
 @contract("BUCK-1")
 def test_map_is_exact_at_random_values(subject, rng):
-    values = [rng.randrange(1, 2 ** rng.randrange(1, 21)) for _ in range(500)]
+    values = [rng.randrange(1, 2 ** rng.randrange(1, 31)) for _ in range(500)]
     assert {m: subject.bucket(m) for m in values} == {m: hybrid_bucket(m) for m in values}
 
 
@@ -67,7 +67,7 @@ def test_profile_list_of_a_maximum(subject, maximum):
 
 @contract("BUCK-2")
 def test_profile_list_of_random_maxima(subject, rng):
-    for maximum in [rng.randrange(1, 20000) for _ in range(50)]:
+    for maximum in [rng.randrange(1, 2 ** rng.randrange(1, 31)) for _ in range(100)]:
         profiles = subject.profiles(maximum)
         assert profiles == profile_list(maximum)
         assert profiles[-1] == maximum

@@ -9,7 +9,15 @@ from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.plans import PlanMap
 from pytest_nvfp4.suite import contract, over, requires
-from pytest_nvfp4.suite.sessions import DELAY, FROZEN, NO_CLOCK, SHAPES, fastest, full_map
+from pytest_nvfp4.suite.sessions import (
+    DELAY,
+    FROZEN,
+    IMPORT_PATH,
+    NO_CLOCK,
+    SHAPES,
+    fastest,
+    full_map,
+)
 
 N, K = SHAPES[0]
 
@@ -107,6 +115,19 @@ def test_rejected_file_is_reported_with_code_and_member(session, cache_file, des
     cache_file.write_bytes(documents.native_bytes(document))
     done = session().warm_up()
     assert [(r.code, r.member) for r in done.rejected] == [("wrong-type", f"_metadata.{field}")]
+
+
+@contract("DIAG-3")
+@requires("warm-up")
+@requires("flashinfer-import")
+@pytest.mark.parametrize("field", facts.FLASHINFER_METADATA)
+def test_rejected_import_is_reported_with_code_and_member(session, tmp_path, description, field):
+    metadata = dict(description.import_metadata) | {field: "another"}
+    path = tmp_path / "imported.json"
+    path.write_bytes(documents.flashinfer_bytes(metadata, full_map()))
+    done = session(**{IMPORT_PATH: str(path)}).warm_up()
+    reported = [(r.code, r.member) for r in done.rejected]
+    assert reported == [("foreign-environment", f"_metadata.{field}")]
 
 
 def _is_discreet(text, *secrets):

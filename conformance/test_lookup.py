@@ -75,6 +75,17 @@ def test_later_load_never_replaces_a_live_result(session, write):
     assert opened.plans()[PlanKey(2, N, K)] == 3
 
 
+@contract("LOOK-3")
+@requires("native-document")
+@requires("session")
+def test_file_that_is_read_by_name_never_replaces_a_live_result(session, native):
+    opened, key = session(), PlanKey(2, N, K)
+    opened.plan(*key, timings=fastest(3))
+    native.read(native.write(native.document(PlanMap({key: 20}))), session=opened.name)
+    assert opened.plan(*key).tactic == 3
+    assert opened.plans() == {key: 3}
+
+
 @contract("LOOK-4")
 def test_miss_tunes_once_and_serves_the_same_request(session, rng):
     opened = session()

@@ -108,6 +108,7 @@ def test_file_appears_where_there_was_no_directory(session, description):
 def test_warm_up_that_does_not_complete_saves_nothing(session, cache_file, existing, before, end):
     old = existing(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
     opened = session()
+    opened.plan(2, N, K, timings=fastest(9))
     if end == "failed":
         assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
         opened.close()
@@ -161,6 +162,15 @@ def test_completing_without_the_maximum_token_pass(session, cache_file):
     opened.plan(1, N, K, timings=fastest(9))
     lifecycle(opened.subject.complete(opened.name))
     assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
+    lifecycle(opened.subject.complete(opened.name))
+    assert not cache_file.exists()
+
+
+@contract("WARM-5")
+def test_completing_what_was_abandoned(session, cache_file):
+    opened = session()
+    opened.warm_up()
+    assert opened.subject.abandon(opened.name) is None
     lifecycle(opened.subject.complete(opened.name))
     assert not cache_file.exists()
 

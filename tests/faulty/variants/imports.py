@@ -123,7 +123,6 @@ class ReadsKeysAsPython(Faulty):
 
     breaks = ("FIMP-6", "FIMP-8")
     controls = ("FIMP-4",)
-    served = True
     changes = (reading(lambda root: {_literally(key): value for key, value in root.items()}),)
 
 

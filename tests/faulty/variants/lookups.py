@@ -70,6 +70,21 @@ class TunesTwice(Faulty):
         return found
 
 
+class ExplicitLoadReplacesLive(Faulty):
+    """Lets a file that the caller reads by name replace what this process has tuned."""
+
+    breaks = ("LOOK-3",)
+    controls = ("LOOK-2",)
+
+    def read_native(self, path, expected, session=None):
+        found = super().read_native(path, expected, session)
+        if session is not None:
+            for plan in found["plans"]:
+                self._session(session)._map.ready.pop((plan["m"], plan["n"], plan["k"]), None)
+            return super().read_native(path, expected, session)
+        return found
+
+
 class ForgetsTheWinner(Faulty):
     """Serves the tuned plan to the request that tuned it, and does not keep it."""
 

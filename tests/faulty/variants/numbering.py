@@ -29,6 +29,26 @@ class NegativesAreBuckets(Faulty):
         return m if m < 0 else super().bucket(m)
 
 
+class CapsBuckets(Faulty):
+    """Serves every M beyond a million by the plan for a million."""
+
+    breaks = ("BUCK-1",)
+    controls = ("BUCK-3",)
+
+    def bucket(self, m):
+        return super().bucket(min(m, 2**20))
+
+
+class CapsProfiles(Faulty):
+    """Tunes no more than 16,384 rows, whatever the maximum is."""
+
+    breaks = ("BUCK-2",)
+    controls = ("BUCK-1",)
+
+    def profiles(self, maximum):
+        return [m for m in super().profiles(maximum) if m <= 2**14 or m == maximum]
+
+
 class MaximumLeftOut(Faulty):
     """Tunes the buckets below the maximum and not the maximum itself."""
 
@@ -55,7 +75,6 @@ class Renumbers(Faulty):
 
     breaks = ("TACT-1",)
     controls = ("TACT-2",)
-    served = True
 
     def describe(self):
         about = super().describe()

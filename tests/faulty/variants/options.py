@@ -1,5 +1,6 @@
 """Wrong about options and places: PATH."""
 
+import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -42,12 +43,24 @@ class DelayLeftOutOfDirectory(Faulty):
     )
 
 
+def _run_together(self):
+    values = "".join(map(str, self.as_json().values()))
+    return hashlib.sha256(values.encode()).hexdigest()[:32]
+
+
+class DirectoryByValuesAlone(Faulty):
+    """Digests the metadata's values one behind the other, with nothing between them."""
+
+    breaks = ("PATH-3",)
+    controls = ("PATH-2",)
+    changes = ((NativeMetadata, "directory", property(_run_together)),)
+
+
 class DirectoryByDeviceName(Faulty):
     """Names the directory by a cleaned-up device name, so two devices share one."""
 
     breaks = ("PATH-2", "PATH-3")
     controls = ("PATH-4",)
-    served = True
     changes = (
         (NativeMetadata, "directory", property(lambda self: self.gpu.replace(" ", "_")[:64])),
     )

@@ -20,7 +20,6 @@ class FewerWarmUps(Faulty):
 
     breaks = ("PROF-1", "PROF-5")
     controls = ("PROF-2",)
-    served = True
     changes = ((profiling, "WARM_UPS", 2),)
 
 
@@ -119,7 +118,6 @@ class NegativeTimeWins(Faulty):
 
     breaks = ("PROF-3", "PROF-4")
     controls = ("PROF-2",)
-    served = True
     changes = ((profiling, "_mean", _absolute),)
 
 
@@ -238,7 +236,6 @@ class DirectScalesDiffer(Faulty):
 
     breaks = ("GEMM-3",)
     controls = ("PROF-6",)
-    served = True
 
     def gemm(self, **arguments):
         found = super().gemm(**arguments)

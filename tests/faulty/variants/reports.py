@@ -84,6 +84,24 @@ class RejectionsWithoutMember(Faulty):
         return done | {"rejected": [one | {"member": ""} for one in done["rejected"]]}
 
 
+class HidesRejectedImports(Faulty):
+    """Reports a native file that it cannot use, and says nothing of an import."""
+
+    breaks = ("DIAG-3",)
+    controls = ("WARM-6",)
+
+    def warm_up(self, session, max_tokens, shapes, timings=None):
+        done = super().warm_up(session, max_tokens, shapes, timings)
+        sources = self._session(session)._sources or ()
+        hidden = [
+            found.rejected.message
+            for found in sources
+            if found.rejected and found.source == "import"
+        ]
+        done["rejected"] = [one for one in done["rejected"] if one["message"] not in hidden]
+        return done
+
+
 class LogsThePath(Faulty):
     """Logs the file of each plan that it serves."""
 

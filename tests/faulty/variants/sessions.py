@@ -18,7 +18,6 @@ class TunesBeforeItLoads(Faulty):
     breaks = ("WARM-1", "WARM-2")
     controls = ("WARM-3",)
     changes = ((Session, "_load", lambda self: 0),)
-    served = True
 
     def warm_up(self, session, max_tokens, shapes, timings=None):
         done = super().warm_up(session, max_tokens, shapes, timings)
@@ -63,6 +62,31 @@ class SavesWhenAbandoned(Faulty):
         self._session(session)._saved()
 
 
+class SavesWhatItGot(Faulty):
+    """Saves the plans that it has where a warm-up fails half-way."""
+
+    breaks = ("WARM-4",)
+    controls = ("WARM-3",)
+
+    def warm_up(self, session, max_tokens, shapes, timings=None):
+        try:
+            return super().warm_up(session, max_tokens, shapes, timings)
+        except Rejected:
+            if self.plans(session):
+                self._session(session)._saved()
+            raise
+
+
+class CompletesWhatWasAbandoned(Faulty):
+    """Saves a warm-up that was given up, if it is completed after all."""
+
+    breaks = ("WARM-5",)
+    controls = ("WARM-4",)
+
+    def abandon(self, session):
+        self._session(session).statistics()
+
+
 class NestsWarmUps(Faulty):
     """Begins anew where a warm-up is open, without a word."""
 
@@ -70,7 +94,7 @@ class NestsWarmUps(Faulty):
     controls = ("WARM-1",)
 
     def warm_up(self, session, max_tokens, shapes, timings=None):
-        self.abandon(session)
+        super().abandon(session)
         return super().warm_up(session, max_tokens, shapes, timings)
 
 

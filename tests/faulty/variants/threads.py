@@ -114,6 +114,20 @@ def _install_anyway(self, plans, source, *, ours=True):
         self._flights = flights
 
 
+class DefaultsForWaiters(Faulty):
+    """Serves tactic 0 to whoever waited for a tuning that failed."""
+
+    breaks = ("FLIT-3",)
+    controls = ("FLIT-1",)
+
+    def plan_many(self, session, requests, load=None, timings=None):
+        answer = super().plan_many(session, requests, load, timings)
+        failed = [index for index, one in enumerate(answer["plans"]) if "rejected" in one]
+        for index in failed[1:]:
+            answer["plans"][index] = {"tactic": 0, "source": "live", "tuned": False, "lazy": False}
+        return answer
+
+
 class LoadsOverATuning(Faulty):
     """Installs a plan while another thread is tuning it."""
 
