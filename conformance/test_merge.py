@@ -39,17 +39,6 @@ def test_prior_entries_are_kept_and_current_ones_win(subject, halves):
     assert documents.native_plans(merged) == documents.native_plans(expected)
 
 
-@contract("MERG-1")
-@requires("publication")
-def test_publishing_merges(subject, halves, tmp_path):
-    prior, current = halves
-    path = tmp_path / "plans.json"
-    path.write_bytes(documents.native_bytes(prior))
-    expected = documents.native_plans(documents.merged(prior, current))
-    assert subject.write_native(str(path), current) == len(expected)
-    assert judge_native(path.read_bytes(), current["_metadata"]).plans == expected
-
-
 @contract("MERG-3")
 @requires("publication")
 @pytest.mark.parametrize("prior", ["foreign", "corrupt"])

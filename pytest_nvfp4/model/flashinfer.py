@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from pytest_nvfp4.model import facts
 from pytest_nvfp4.model.buckets import hybrid_bucket
-from pytest_nvfp4.model.json_text import NotJsonError, Object, Value, parse, repeated_members
-from pytest_nvfp4.model.native import integer, kind, required, too_large, unwritable, wrong
+from pytest_nvfp4.model.json_text import Object, Value
+from pytest_nvfp4.model.native import integer, kind, read_object, required, wrong
 from pytest_nvfp4.model.verdict import Finding, Judgement
 from pytest_nvfp4.plans import TACTICS, PlanKey, PlanMap
 
@@ -35,19 +35,9 @@ def judge_flashinfer(data: bytes, expected: Mapping[str, str] | None) -> Judgeme
 
     With `expected` None only the document itself is judged, as its own environment.
     """
-    if len(data) > facts.MAX_BYTES:
-        return Judgement.reject(too_large(len(data)))
-    try:
-        root = parse(data)
-    except NotJsonError as error:
-        return Judgement.reject(Finding(error.codes, "", str(error)))
-    if not isinstance(root, Object):
-        return Judgement.reject(Finding(("shape",), "", f"the document is {kind(root)}, no object"))
-    findings = [
-        Finding(("duplicate-member", "duplicate-plan"), path, "the member occurs twice; keep one")
-        for path in repeated_members(root)
-    ]
-    findings += unwritable(data, root)
+    root, findings = read_object(data, "duplicate-member", "duplicate-plan")
+    if root is None:
+        return Judgement.reject(*findings)
     for value in required(root, "_metadata", "", findings):
         findings += _metadata_findings(value, expected)
     plans: list[tuple[PlanKey, int]] = []

@@ -25,19 +25,9 @@ def judge_native(data: bytes, expected: Mapping[str, object] | None) -> Judgemen
 
     With `expected` None only the document itself is judged, as its own environment.
     """
-    if len(data) > facts.MAX_BYTES:
-        return Judgement.reject(too_large(len(data)))
-    try:
-        root = parse(data)
-    except NotJsonError as error:
-        return Judgement.reject(Finding(error.codes, "", str(error)))
-    if not isinstance(root, Object):
-        return Judgement.reject(Finding(("shape",), "", f"the document is {kind(root)}, no object"))
-    findings = [
-        Finding(("duplicate-member",), path, "the member occurs twice; keep one")
-        for path in repeated_members(root)
-    ]
-    findings += unwritable(data, root)
+    root, findings = read_object(data, "duplicate-member")
+    if root is None:
+        return Judgement.reject(*findings)
     metadata: list[Object] = []
     for value in required(root, "_metadata", "", findings):
         if isinstance(value, Object):
@@ -54,6 +44,26 @@ def judge_native(data: bytes, expected: Mapping[str, object] | None) -> Judgemen
     if findings:
         return Judgement.reject(*findings)
     return Judgement(PlanMap(plans), 0, ())
+
+
+def read_object(data: bytes, *repeated: str) -> tuple[Object | None, list[Finding]]:
+    """The object that a document's bytes are, and what is wrong with them whatever it holds.
+
+    None for the object where there is none; `repeated` are the codes for a repeated member.
+    """
+    if len(data) > facts.MAX_BYTES:
+        return None, [too_large(len(data))]
+    try:
+        root = parse(data)
+    except NotJsonError as error:
+        return None, [Finding(error.codes, "", str(error))]
+    if not isinstance(root, Object):
+        return None, [Finding(("shape",), "", f"the document is {kind(root)}, no object")]
+    findings = [
+        Finding(repeated, path, "the member occurs twice; keep one")
+        for path in repeated_members(root)
+    ]
+    return root, findings + unwritable(data, root)
 
 
 def unwritable(data: bytes, root: Value) -> list[Finding]:
