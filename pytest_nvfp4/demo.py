@@ -74,10 +74,9 @@ def run(target: Target, processes: int, timeout: float, out: TextIO) -> int:
 def report(free: Agreement, frozen: Agreement, processes: int) -> Iterator[str]:
     """The two numbers, as lines."""
     for name, found in (("without a cache", free), ("one frozen map", frozen)):
-        pairs = f"pairwise {min(found.pairs)} to {max(found.pairs)}"
         yield (
-            f"{name:<16} {found.in_all:>3} of {found.profiles} profiles have the same tactic "
-            f"in all {processes} ({pairs})"
+            f"{name:<16} {found.in_all:>3} of {found.profiles} profiles agree in all {processes} "
+            f"processes, pairwise {min(found.pairs)} to {max(found.pairs)}"
         )
 
 
