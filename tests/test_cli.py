@@ -277,8 +277,7 @@ def test_demo_shows_both_numbers(command):
     assert status == 0, output
     assert "without a cache" in output
     assert (
-        "one frozen map    32 of 32 profiles agree in all 2 processes, pairwise 32 to 32"
-        in output
+        "one frozen map    32 of 32 profiles agree in all 2 processes, pairwise 32 to 32" in output
     )
     assert command("demo", "--processes", "1")[0] == 4
     assert command("demo", "nosuch")[0] == 4
