@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pytest_nvfp4.faults import interpose, strace
+from pytest_nvfp4.faults import audit, strace
 from pytest_nvfp4.faults.calls import changes_below
 from pytest_nvfp4.implementations.interface import Rejected
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
@@ -134,8 +134,9 @@ def _use(opened):
 def test_nothing_on_disk_changes(frozen, file, cache_file):
     file(full_map())
     before = _state(cache_file.parent)
-    with interpose.interposed() as calls:
+    with audit.audited() as calls:
         _use(frozen())
+    assert any(call.path == str(cache_file) for call in calls), "the audit heard nothing at all"
     assert changes_below(calls, str(cache_file.parent)) == []
     assert _state(cache_file.parent) == before
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_nvfp4.faults import interpose, strace
+from pytest_nvfp4.faults import audit, interpose, strace
 from pytest_nvfp4.faults.calls import Call, changes_below, publication
 
 FOLDER, FINAL, TEMPORARY = "/d", "/d/final", "/d/temporary"
@@ -144,3 +144,32 @@ def test_failing_families_are_restored(tmp_path):
     with interpose.failing("rename", errno.EIO), pytest.raises(OSError, match="Input/output"):
         os.replace(tmp_path, tmp_path)
     assert os.replace is real
+
+
+def test_audited_calls(tmp_path, monkeypatch):
+    keep = os.replace  # a reference of its own does not hide anything from the interpreter
+    (tmp_path / "read").touch()
+    monkeypatch.chdir(tmp_path)
+    with audit.audited() as calls:
+        open("read").close()
+        open("written", "w").close()
+        os.close(os.open("created", os.O_CREAT | os.O_RDONLY))
+        keep("written", "renamed")
+        os.utime("renamed")
+        os.mkdir("folder")
+        os.rmdir("folder")
+        os.unlink("created")
+    open("afterwards", "w").close()
+    assert [call for call in calls if call.path == str(tmp_path / "read")] == [
+        Call("open", str(tmp_path / "read"))
+    ]
+    changes = [(c.name, os.path.basename(c.path)) for c in changes_below(calls, str(tmp_path))]
+    assert changes == [
+        ("open", "written"),
+        ("open", "created"),
+        ("rename", "written"),
+        ("write", "renamed"),
+        ("write", "folder"),
+        ("unlink", "folder"),
+        ("unlink", "created"),
+    ]
