@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nvfp4 import oracle
-from pytest_nvfp4.model import Finding, Judgement, facts, judge_flashinfer, judge_native
+from pytest_nvfp4.model import Finding, Judgement, facts
 from pytest_nvfp4.model.buckets import hybrid_bucket, profile_list
-from pytest_nvfp4.model.json_text import NotJsonError, Number, Object, Value, parse
+from pytest_nvfp4.model.flashinfer import judge_flashinfer_object
+from pytest_nvfp4.model.json_text import Number, Object, Value
+from pytest_nvfp4.model.native import judge_native_object, read_object
 from pytest_nvfp4.plans import PlanMap, difference_table, differences, tactic_name
 
 NATIVE, FLASHINFER = "native", "FlashInfer"
@@ -35,14 +37,14 @@ def check(path: str, expected: Mapping[str, object] | None = None) -> Checked:
     data = read_file(path)
     if isinstance(data, Finding):
         return Checked(path, None, {}, Judgement.reject(data))
-    try:
-        root = parse(data)
-    except NotJsonError as error:
-        return Checked(path, None, {}, Judgement.reject(Finding(error.codes, "", str(error))))
-    dialect = _dialect(root)
-    judge = judge_native if dialect == NATIVE else judge_flashinfer
+    root, findings = read_object(data)
+    if root is None:
+        return Checked(path, None, {}, Judgement.reject(*findings))
+    dialect = NATIVE if root.get("plans") else FLASHINFER
+    judge = judge_native_object if dialect == NATIVE else judge_flashinfer_object
     environment = _for_dialect(expected, dialect)
-    return Checked(path, dialect, _metadata(root), judge(data, environment))  # type: ignore[arg-type]
+    judgement = judge(root, findings, environment)  # type: ignore[arg-type]
+    return Checked(path, dialect, _metadata(root), judgement)
 
 
 def read_file(path: str) -> bytes | Finding:
@@ -167,12 +169,6 @@ def _differences(left: Checked, right: Checked) -> Iterator[str]:
         total = len(left.judgement.plans.keys() | right.judgement.plans.keys())
         yield f"plans: {len(changes)} of {total} differ"
         yield from difference_table(changes, Path(left.path).name, Path(right.path).name)
-
-
-def _dialect(root: Value) -> str | None:
-    if not isinstance(root, Object):
-        return None
-    return NATIVE if root.get("plans") else FLASHINFER
 
 
 def _metadata(root: Value) -> dict[str, object]:

@@ -35,9 +35,16 @@ def judge_flashinfer(data: bytes, expected: Mapping[str, str] | None) -> Judgeme
 
     With `expected` None only the document itself is judged, as its own environment.
     """
-    root, findings = read_object(data, "duplicate-member", "duplicate-plan")
+    root, findings = read_object(data, ("duplicate-member", "duplicate-plan"))
     if root is None:
         return Judgement.reject(*findings)
+    return judge_flashinfer_object(root, findings, expected)
+
+
+def judge_flashinfer_object(
+    root: Object, findings: list[Finding], expected: Mapping[str, str] | None
+) -> Judgement:
+    """Judge what `read_object` gave, as a FlashInfer document."""
     for value in required(root, "_metadata", "", findings):
         findings += _metadata_findings(value, expected)
     plans: list[tuple[PlanKey, int]] = []

@@ -25,9 +25,18 @@ def judge_native(data: bytes, expected: Mapping[str, object] | None) -> Judgemen
 
     With `expected` None only the document itself is judged, as its own environment.
     """
-    root, findings = read_object(data, "duplicate-member")
-    if root is None:
-        return Judgement.reject(*findings)
+    root, findings = read_object(data)
+    return (
+        Judgement.reject(*findings)
+        if root is None
+        else judge_native_object(root, findings, expected)
+    )
+
+
+def judge_native_object(
+    root: Object, findings: list[Finding], expected: Mapping[str, object] | None
+) -> Judgement:
+    """Judge what `read_object` gave, as a native document."""
     metadata: list[Object] = []
     for value in required(root, "_metadata", "", findings):
         if isinstance(value, Object):
@@ -46,7 +55,9 @@ def judge_native(data: bytes, expected: Mapping[str, object] | None) -> Judgemen
     return Judgement(PlanMap(plans), 0, ())
 
 
-def read_object(data: bytes, *repeated: str) -> tuple[Object | None, list[Finding]]:
+def read_object(
+    data: bytes, repeated: tuple[str, ...] = ("duplicate-member",)
+) -> tuple[Object | None, list[Finding]]:
     """The object that a document's bytes are, and what is wrong with them whatever it holds.
 
     None for the object where there is none; `repeated` are the codes for a repeated member.
