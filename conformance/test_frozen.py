@@ -70,6 +70,7 @@ def test_complete_map_is_served_and_nothing_else_happens(frozen, file):
 
 
 @contract("FROZ-2")
+@requires("scripted-timer")
 @requires("native-document")
 def test_one_missing_key_fails_and_measures_nothing(frozen, file, rng):
     missing = rng.choice(list(full_map()))
@@ -85,6 +86,7 @@ def test_one_missing_key_fails_and_measures_nothing(frozen, file, rng):
 
 
 @contract("FROZ-3")
+@requires("scripted-timer")
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b"\0" * 32], ids=str)
 def test_missing_or_rejected_file_fails(frozen, cache_file, content):
     if content is not None:
@@ -175,6 +177,7 @@ def test_no_system_call_changes_anything(frozen, file, cache_file, launch, tmp_p
 
 
 @contract("FROZ-5")
+@requires("scripted-timer")
 @requires("native-document")
 @requires("plan-map")
 def test_frozen_stays_frozen_after_completion(frozen, file):

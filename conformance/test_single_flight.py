@@ -53,6 +53,7 @@ def test_failed_tuning_fails_every_waiter_and_leaves_nothing(session):
     opened = session()
     answer = opened.plan_many([(4, N, K)] * 8, NO_CLOCK)
     assert tactics(answer) == ["no-valid-tactic"] * 8
+    assert answer.tunings == 1, "the waiters of a failed tuning tuned again"
     assert opened.plans() == {}
     assert opened.stats().tuned == 0
     assert opened.plan(4, N, K, timings=fastest(2)).tuned, "the next request tunes again"

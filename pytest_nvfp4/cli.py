@@ -5,6 +5,7 @@ import gc
 import io
 import os
 import re
+import signal
 import sys
 import tempfile
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest_nvfp4
 
 USAGE_ERROR = 4
+MOST_PROCESSES = 64
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,6 +47,14 @@ def _shown(line: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda m: f"\\x{ord(m[0]):02x}", line)
 
 
+def _seconds(text: str) -> float:
+    """A number of seconds that one can wait for."""
+    number = float(text)
+    if not 0 < number <= 86400:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds between 0 and a day")
+    return number
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         self.exit(USAGE_ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -68,11 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("-n", dest="workers", metavar="N", help="worker processes, or auto")
     sub = command("smoke", smoke, "does an adapter work at all?")
     sub.add_argument("impl", help="reference, package.module:attribute, or exec:COMMAND")
-    sub.add_argument("--timeout", type=float, default=60.0, help="seconds for one answer")
+    sub.add_argument("--timeout", type=_seconds, default=60.0, help="seconds for one answer")
     sub = command("demo", demo, "show what tuning in every process does, and what freezing does")
     sub.add_argument("impl", nargs="?", default="reference", help="as for run (reference)")
     sub.add_argument("--processes", type=int, default=4, metavar="N", help="how many (4)")
-    sub.add_argument("--timeout", type=float, default=120.0, help="seconds for one answer")
+    sub.add_argument("--timeout", type=_seconds, default=120.0, help="seconds for one answer")
     sub = command("list", list_contracts, "list the contracts")
     sub.add_argument("contracts", nargs="?", help="areas or ids, such as PUBL,NDOC-4")
     sub = command("explain", explain, "say everything about one contract")
@@ -159,8 +169,12 @@ def demo(options: argparse.Namespace) -> int:
     from pytest_nvfp4.implementations.interface import SubjectError
     from pytest_nvfp4.implementations.loader import TargetError, load
 
-    if options.processes < 2:
-        raise ValueError(f"--processes is {options.processes}; two or more can disagree")
+    if not 2 <= options.processes <= MOST_PROCESSES:
+        raise ValueError(
+            f"--processes is {options.processes}; take 2 to {MOST_PROCESSES}, each tunes for long"
+        )
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # leave nothing behind
     try:
         return phenomenon.run(load(options.impl), options.processes, options.timeout, sys.stdout)
     except (TargetError, SubjectError) as error:

@@ -54,6 +54,7 @@ def requests() -> tuple[int, list[tuple[int, int]]]:
 def run(target: Target, processes: int, timeout: float, out: TextIO) -> int:
     """Print both numbers; 0 where the frozen processes agree, else 1."""
     max_tokens, shapes = requests()
+    _claims_enough(target, timeout)
     with tempfile.TemporaryDirectory(prefix="nvfp4-demo-") as folder:
         paths = [Path(folder, f"process{number}.json") for number in range(processes)]
         free, frozen = [], []
@@ -69,6 +70,17 @@ def run(target: Target, processes: int, timeout: float, out: TextIO) -> int:
     for line in report(agreement(free), agreement(frozen), processes):
         print(line, file=out)
     return 0 if agreement(frozen).in_all == len(frozen[0]) else 1
+
+
+def _claims_enough(target: Target, timeout: float) -> None:
+    """Refuse an implementation that could not be shown, before anything takes long."""
+    transport = target.json_lines(timeout=timeout)
+    try:
+        claims = Subject(transport).describe().capabilities
+    finally:
+        transport.close()
+    lacking = sorted({"session", "plan-map", "warm-up", "frozen"} - claims)
+    _insist(not lacking, f"it does not claim {', '.join(lacking)}")
 
 
 def report(free: Agreement, frozen: Agreement, processes: int) -> Iterator[str]:
@@ -131,6 +143,8 @@ class _Process:
         _insist(isinstance(answer, PlanMap), answer)
         max_tokens, shapes = requests()
         keys = [PlanKey(m, n, k) for n, k in shapes for m in profile_list(max_tokens)]
+        lacking = [key for key in keys if key not in answer]  # type: ignore[operator]
+        _insist(not lacking, f"after its warm-up the map lacks {lacking[:1]}")
         return PlanMap([(key, answer[key]) for key in keys])  # type: ignore[index]
 
 
@@ -141,7 +155,7 @@ def _insist(condition: bool, answer: object) -> None:
 
 
 class Progress:
-    """A bar on a terminal; where the output is no terminal, one line at the end."""
+    """A bar on a terminal; where the output is no terminal, a line before and one after."""
 
     def __init__(self, out: TextIO, title: str, total: int):
         self._out, self._title, self._total = out, title, total
@@ -149,6 +163,9 @@ class Progress:
         self._start = time.monotonic()
 
     def __enter__(self) -> "Progress":
+        if not self._out.isatty():
+            self._out.write(f"{self._title}: {self._total} to do\n")
+            self._out.flush()
         self._draw()
         return self
 

@@ -184,8 +184,9 @@ class Subject:
     ) -> PlannedMany | Rejected:
         """Plans for requests (M, N, K) that come at once, each in a thread of its own.
 
-        While they run, the scripted clock stands still until every request for a ready plan has
-        been answered and the native file `load`, if given, has been loaded or refused.
+        While they run, the scripted clock stands still until every request has been answered,
+        waits for a tuning or has begun one, and until the native file `load`, if given, has been
+        loaded or refused.
         """
         return self.call(  # type: ignore[no-any-return]
             "plan_many",

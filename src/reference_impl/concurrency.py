@@ -1,8 +1,9 @@
 """Ask for many plans at the same moment, to see what threads do to each other.
 
-The clock of the tunings stands still until whoever must not wait for a tuning has been served: the
-requests for plans that were ready, and a load. Where one of them did wait, this ends in an error
-after a while and not in a deadlock.
+Where nobody is slow, requests that come "at once" come one after another, and nothing is seen. So
+the clock of the tunings stands still until every request has been answered, waits for a tuning, or
+has begun one of its own; and until a load has been done or refused. Whoever waits where it must not
+makes this end in an error after a while, and not in a deadlock.
 """
 
 import threading
@@ -39,20 +40,18 @@ def plan_together(
     The threads are released together. What is no rejection is raised here once all have ended,
     an interrupt before the errors that it caused in others.
     """
-    ready = [cache.lookup(*request) is not None for request in requests]
-    clock = _StandingClock(back_end, waiting_for=sum(ready) + (load is not None))
+    clock = _StandingClock(back_end, len(requests), loads=load is not None)
     barrier = threading.Barrier(max(1, len(requests)))
     outcomes: list[Served | Rejected | BaseException | None] = [None] * len(requests)
 
     def ask(index: int) -> None:
         try:
             barrier.wait()
-            outcomes[index] = cache.plan(*requests[index], back_end=clock)
+            outcomes[index] = cache.plan(*requests[index], back_end=clock, on_wait=clock.arrive)
         except BaseException as error:  # raised below, in the caller's thread
             outcomes[index] = error
         finally:
-            if ready[index]:
-                clock.one_was_served()
+            clock.arrive(ended=True)
 
     threads = [threading.Thread(target=ask, args=(index,)) for index in range(len(requests))]
     started = []
@@ -62,14 +61,13 @@ def plan_together(
             thread.start()
             started.append(thread)
         if load is not None:
-            if not all(ready):
-                clock.wait_for_a_tuning()
+            clock.wait_for_a_tuning()
             try:
                 load()
             except Rejected as rejected:
                 refused = rejected
             finally:
-                clock.one_was_served()
+                clock.loaded()
     except BaseException:
         barrier.abort()  # some thread could not start: the others would wait for it
         raise
@@ -87,31 +85,49 @@ def plan_together(
 
 
 class _StandingClock:
-    """A back end whose timers run nothing before everybody it waits for has been served.
+    """A back end whose timers run nothing before everybody has arrived, and the load is done.
 
     It also counts its timers: one for each tuning.
     """
 
-    def __init__(self, back_end: BackEnd | None, *, waiting_for: int) -> None:
+    def __init__(self, back_end: BackEnd | None, requests: int, *, loads: bool) -> None:
         self._back_end = back_end
         self._changed = threading.Condition()
-        self._waiting_for = waiting_for
+        self._requests = requests
+        self._arrived: set[int] = set()  # threads that were answered, wait, or tune
+        self._ended = 0
+        self._load_is_due = loads
         self.tunings = 0
 
     def timer(self, m: int, n: int, k: int) -> Timer[Any]:
         with self._changed:
             self.tunings += 1
-            self._changed.notify_all()
-            if not self._changed.wait_for(lambda: self._waiting_for <= 0, PATIENCE_SECONDS):
+        self.arrive()
+        with self._changed:
+            if not self._changed.wait_for(self._may_run, PATIENCE_SECONDS):
                 raise TimeoutError("a ready plan or a load waited for this tuning; neither may.")
         return (self._back_end or default_back_end()).timer(m, n, k)
 
-    def one_was_served(self) -> None:
+    def _may_run(self) -> bool:
+        return len(self._arrived) == self._requests and not self._load_is_due
+
+    def arrive(self, *, ended: bool = False) -> None:
+        """Note that the calling thread has come as far as it can before the clock runs."""
         with self._changed:
-            self._waiting_for -= 1
+            self._arrived.add(threading.get_ident())
+            self._ended += ended
+            self._changed.notify_all()
+
+    def loaded(self) -> None:
+        with self._changed:
+            self._load_is_due = False
             self._changed.notify_all()
 
     def wait_for_a_tuning(self) -> None:
+        """Return once a tuning has begun, or no request is left that could begin one."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self.tunings > 0, PATIENCE_SECONDS):
-                raise TimeoutError("no tuning began, although a plan was missing.")
+            begun = self._changed.wait_for(
+                lambda: self.tunings > 0 or self._ended == self._requests, PATIENCE_SECONDS
+            )
+            if not begun:
+                raise TimeoutError("no tuning began, although a request has not been answered.")

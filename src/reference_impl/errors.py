@@ -49,3 +49,7 @@ class Rejected(Exception):  # noqa: N818  (a verdict; "RejectedError" would call
 
     def __str__(self) -> str:
         return self.message
+
+
+class NestedTuningError(RuntimeError):
+    """A timer asked for a plan while it was being used to tune one; it could wait for itself."""

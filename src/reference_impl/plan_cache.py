@@ -9,6 +9,7 @@ A ready plan costs its caller one table lookup for the bucket and one dictionary
 Source: FlashInfer 0.6.13 autotuner.py:978-1013.
 """
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from .back_ends import BackEnd, default_back_end
@@ -109,9 +110,18 @@ class PlanCache:
         return found
 
     def plan(
-        self, m: int, n: int, k: int, *, capturing: bool = False, back_end: BackEnd | None = None
+        self,
+        m: int,
+        n: int,
+        k: int,
+        *,
+        capturing: bool = False,
+        back_end: BackEnd | None = None,
+        on_wait: Callable[[], None] | None = None,
     ) -> Served:
         """The plan that serves M x N x K: a ready one, or one that is tuned now.
+
+        `on_wait` is called before this waits for somebody else's tuning.
 
         A miss rejects `capture-miss` while a graph is captured and `frozen-miss` in frozen mode,
         both before any call to the device, and `no-valid-tactic` where every tactic failed.
@@ -137,7 +147,7 @@ class PlanCache:
             tactic, tuned = self._tuned(key, m, back_end), True
         else:
             found, tuned = self._map.tune_once(
-                key, lambda: self._tuned(key, m, back_end, lazy=lazy)
+                key, lambda: self._tuned(key, m, back_end, lazy=lazy), on_wait
             )
             tactic = found.tactic
             if not tuned:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from .errors import Rejected
+from .errors import NestedTuningError, Rejected
 from .plans import PlanKey, Plans
 
 Source = Literal["live", "import", "native"]
@@ -91,11 +91,14 @@ class PlanMap:
             self.ready.update(new)
         return len(new)
 
-    def tune_once(self, key: PlanKey, tune: Callable[[], int]) -> tuple[Plan, bool]:
+    def tune_once(
+        self, key: PlanKey, tune: Callable[[], int], on_wait: Callable[[], None] | None = None
+    ) -> tuple[Plan, bool]:
         """The plan of `key`, tuned by this call or another; and whether this call tuned it.
 
         What `tune` raises is raised here, and as an error of their own in every waiter: the same
-        rejection, or `TuningError` with the original as its cause. Then nothing is kept.
+        rejection, or `TuningError` with the original as its cause. Then nothing is kept. `on_wait`
+        is called before this call waits for the tuning of another.
         """
         mine = _Flight()
         try:
@@ -107,6 +110,8 @@ class PlanMap:
                 self._refuse_nesting(key, mine.owner)
                 flight = self._flights.setdefault(key, mine)
             if flight is not mine:
+                if on_wait is not None:
+                    on_wait()
                 return _shared(flight, key), False
             mine.plan = Plan(tune(), "live")
             self.ready[key] = mine.plan
@@ -129,7 +134,7 @@ class PlanMap:
     def _refuse_nesting(self, key: PlanKey, thread: int) -> None:
         """A tuning that asks for a plan could wait for itself, or for one that waits for it."""
         if any(flight.owner == thread for flight in self._flights.values()):
-            raise RuntimeError(
+            raise NestedTuningError(
                 f"a tuning asked for the plan of {_shape(key)} from within itself, where it could "
                 "wait for its own end; let the timer run tactics and look up nothing."
             )

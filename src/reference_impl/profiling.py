@@ -16,14 +16,15 @@ What is wrong with the process and not with a tactic ends the tuning: an interru
 Source: FlashInfer 0.6.13 autotuner.py:799-818, 1407-1493.
 """
 
+import contextlib
 import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
-from .errors import Rejected
+from .errors import NestedTuningError, Rejected
 from .tactics import TACTIC_IDS
 
 WARM_UPS = 3
@@ -81,6 +82,7 @@ class Profiler:
 
     def __init__(self) -> None:
         self._device = threading.Lock()
+        self._owner: int | None = None  # the thread that is measuring
 
     def select(
         self,
@@ -97,7 +99,12 @@ class Profiler:
         """
         times: dict[int, Microseconds] = {}
         faults: dict[int, str] = {}
-        with self._device:
+        if self._owner == threading.get_ident():
+            raise NestedTuningError(
+                "a timer asked for a plan while it was measuring, where it would wait for itself; "
+                "let the timer run tactics and look up nothing."
+            )
+        with self._device, self._owned():
             for tactic in sorted(tactics):
                 try:
                     mean = _mean(timer, tactic, delay_microseconds, trace)
@@ -105,7 +112,7 @@ class Profiler:
                         times[tactic] = mean
                     else:
                         faults[tactic] = f"was timed at {float(mean)} microseconds"
-                except MemoryError:
+                except (MemoryError, NestedTuningError):
                     raise
                 except Exception as error:
                     faults[tactic] = f"raised {type(error).__name__} ({error})"
@@ -113,6 +120,14 @@ class Profiler:
             raise _no_valid_tactic(shape, faults)
         # `min` keeps the first of equals, and the tactics were measured in ascending order.
         return Selection(min(times, key=times.__getitem__), times)
+
+    @contextlib.contextmanager
+    def _owned(self) -> Iterator[None]:
+        self._owner = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._owner = None
 
 
 def _mean(

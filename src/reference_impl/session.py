@@ -68,6 +68,7 @@ class Session(PlanCache):
         self._lock = threading.Lock()  # of the phase and of what changes with it
         self._phase: _Phase = "serving"
         self._completed = False
+        self._warm_ups = 0  # how many were begun: an abandoned one must not end its successor
         log_warnings(options.warnings)
         log_phase(
             "open",
@@ -94,10 +95,13 @@ class Session(PlanCache):
         """
         covered = MaximumPass.of(max_tokens, shapes)
         loaded = self.begin_warm_up()
+        mine = self._warm_ups
         try:
             missing, tuned = self._make_pass(covered, back_end)
         except BaseException:
-            self._enter("serving", set(get_args(_Phase)), "")
+            with self._lock:
+                if self._warm_ups == mine:
+                    self._set_phase("serving")
             raise
         return WarmUp(loaded, tuned, missing)
 
@@ -166,13 +170,23 @@ class Session(PlanCache):
 
     # The parts
 
-    def _enter(self, phase: _Phase, expected: set[_Phase], otherwise: str) -> None:
-        """Change the phase; `lifecycle`, with the sentence `otherwise`, from an unexpected one."""
+    def _enter(
+        self, phase: _Phase, expected: set[_Phase], otherwise: str, warm_up: int | None = None
+    ) -> None:
+        """Change the phase; `lifecycle`, with the sentence `otherwise`, from an unexpected one.
+
+        So too where `warm_up`, the number of the caller's, is no longer the one that is open.
+        """
         with self._lock:
-            if self._phase not in expected:
+            if self._phase not in expected or warm_up not in (None, self._warm_ups):
                 raise Rejected("lifecycle", self._name, otherwise)
-            self._phase = phase
-            self._past_warm_up = self._completed and phase == "serving"
+            self._set_phase(phase)
+
+    def _set_phase(self, phase: _Phase) -> None:
+        """Change the phase, with the lock held."""
+        self._warm_ups += phase == "warming" and self._phase == "serving"
+        self._phase = phase
+        self._past_warm_up = self._completed and phase == "serving"
 
     def _load(self) -> int:
         """Install the plans of the files. They are read once: what happens to them later is later.
@@ -199,6 +213,7 @@ class Session(PlanCache):
         self._enter(
             "warming", {"warming", "passed"}, "no warm-up is open; begin one before its pass."
         )
+        mine = self._warm_ups
         self._maximum = max(covered.maximum, self._maximum or 0)
         ready = self._map.ready
         missing = {key: m for key, m in covered.needed.items() if key not in ready}
@@ -209,7 +224,7 @@ class Session(PlanCache):
             tuned += self.plan(m, key.n, key.k, back_end=back_end).tuned
         self._require_open()
         self._enter(
-            "passed", {"warming"}, "the warm-up was abandoned during its pass; begin another."
+            "passed", {"warming"}, "the warm-up was abandoned during its pass; begin another.", mine
         )
         log_phase(
             "warm-up",

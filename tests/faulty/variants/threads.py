@@ -6,12 +6,34 @@ from unittest import mock
 from nvfp4_reference import concurrency, plan_cache
 from nvfp4_reference.errors import Rejected
 from nvfp4_reference.plan_cache import PlanCache
-from nvfp4_reference.plan_map import Plan, PlanMap
+from nvfp4_reference.plan_map import Plan, PlanMap, _Flight
 
 from faulty.variant import Faulty
 
 plan, install, tune_once = PlanCache.plan, PlanMap.install, PlanMap.tune_once
 checked_key = plan_cache.checked_key
+
+
+def tune_for_oneself(plan_map, key, measure, on_wait=None):
+    """Registers a flight, as the reference does, and never waits for one."""
+    with plan_map._lock:
+        if key in plan_map.ready:
+            return plan_map.ready[key], False
+        mine = plan_map._flights[key] = _Flight()
+    try:
+        return plan_map.ready.setdefault(key, Plan(measure(), "live")), True
+    finally:
+        if plan_map._flights.get(key) is mine:
+            del plan_map._flights[key]
+
+
+class NobodyWaits(Faulty):
+    """Lets every thread that misses tune for itself, the plain way."""
+
+    breaks = ("FLIT-1", "FLIT-3")
+    controls = ("FLIT-4", "LOOK-4")
+    served = True
+    changes = ((PlanMap, "tune_once", tune_for_oneself),)
 
 
 class EveryThreadTunes(Faulty):
@@ -24,7 +46,7 @@ class EveryThreadTunes(Faulty):
     def plan_many(self, session, requests, load=None, timings=None):
         late = []
 
-        def tune(plan_map, key, measure):
+        def tune(plan_map, key, measure, on_wait=None):
             late.append((plan_map, key, Plan(measure(), "live")))
             return late[-1][2], True
 
@@ -71,7 +93,7 @@ class KeepsFailedTuning(Faulty):
         (
             PlanMap,
             "tune_once",
-            lambda self, key, tune: tune_once(self, key, lambda: _or_zero(tune)),
+            lambda self, key, tune, _=None: tune_once(self, key, lambda: _or_zero(tune)),
         ),
     )
 
