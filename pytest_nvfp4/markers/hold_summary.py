@@ -48,6 +48,8 @@ class HoldSummary:
 
     def show(self, terminal: pytest.TerminalReporter) -> None:
         """One line; with -v, one for each hold as well."""
+        if not self._holds:
+            return
         waited = sum(float(hold.waited) for hold in self._holds.values())
         count = len(self._holds)
         holds = "1 hold" if count == 1 else f"{count} holds"

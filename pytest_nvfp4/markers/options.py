@@ -26,6 +26,16 @@ def add_options(parser: pytest.Parser) -> None:
     add_knobs(parser, "nvfp4-markers", title, (WHOLE_RUN, PATH, TIMEOUT))
 
 
+def settings_made(config: pytest.Config) -> list[str]:
+    """The knobs that are set, with their values and where these come from."""
+    told = []
+    for knob in (WHOLE_RUN, PATH, TIMEOUT):
+        value, source = raw_value(config, knob, os.environ)
+        if value is not None:
+            told.append(f"{knob.name} {value} from {source}")
+    return told
+
+
 def whole_run_wanted(config: pytest.Config) -> bool:
     """Whether this run is to hold the lock from its start to its end."""
     return flag(config, WHOLE_RUN)

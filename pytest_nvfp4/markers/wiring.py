@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_nvfp4.markers.options import whole_run_wanted
+from pytest_nvfp4.markers.options import lock_defaults, settings_made, whole_run_wanted
 
 if TYPE_CHECKING:
     from pytest_nvfp4.markers.hold_summary import HoldSummary
@@ -30,6 +30,10 @@ class Markers:
         self._holds: HoldSummary | None = None
         for marker in MARKERS:
             config.addinivalue_line("markers", marker)
+        self._settings = settings_made(config)
+        if self._settings:
+            whole_run_wanted(config)
+            lock_defaults(config)  # a mistake in them is better told now than by every worker
 
     @property
     def locked(self) -> LockedTests:
@@ -53,8 +57,13 @@ class Markers:
     @pytest.hookimpl(tryfirst=True)  # before xdist starts its workers
     def pytest_sessionstart(self) -> None:
         """Hold the lock for the whole run, where that is wanted."""
-        if not hasattr(self._config, "workerinput") and whole_run_wanted(self._config):
+        looking = self._config.option.collectonly or hasattr(self._config, "workerinput")
+        if not looking and whole_run_wanted(self._config):
             self.locked.hold_run()
+
+    def pytest_report_header(self) -> list[str]:
+        """Which settings were made, and where."""
+        return [f"{LOCK}: {', '.join(self._settings)}"] if self._settings else []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
