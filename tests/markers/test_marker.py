@@ -1,12 +1,14 @@
 """`@pytest.mark.gpu_lock` in pytest runs of their own, beside the real `flock` command."""
 
 import collections
+import itertools
 import json
 import re
 import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
@@ -60,12 +62,18 @@ def project(pytester, path):
 
 @pytest.fixture
 def run(pytester):
-    """``run(*arguments)`` runs pytest; `under` is a command that runs it."""
+    """``run(*arguments)`` runs pytest; `under` is a command that runs it.
+
+    The result has, as `holds`, what the JUnit report tells of every test's hold.
+    """
 
     def start(*arguments, under=(), returncode=0):
         command = [sys.executable, "-m", "pytest", "-p", "nvfp4", "-W", "error", *arguments]
-        result = pytester.run(*under, *map(str, command))
+        report = pytester.path / "report.xml"
+        report.unlink(missing_ok=True)
+        result = pytester.run(*under, *map(str, command), "--junitxml=report.xml")
         assert result.ret == returncode
+        result.holds = holds(report) if report.exists() else {}
         return result
 
     return start
@@ -84,8 +92,8 @@ def holds(path):
     return found
 
 
-def assert_no_overlap(journal, tests):
-    lines = [line.split() for line in journal.read_text().splitlines()]
+def assert_no_overlap(tests):
+    lines = [line.split() for line in Path("journal").read_text().splitlines()]
     assert len(lines) == 2 * tests
     for begin, end in zip(lines[::2], lines[1::2], strict=True):
         assert (begin[0], end[0]) == ("begin", "end")
@@ -96,10 +104,10 @@ def assert_no_overlap(journal, tests):
 
 
 @WORKERS
-def test_locked_tests_never_overlap(project, run, pytester, workers, free, path):
+def test_locked_tests_never_overlap(project, run, workers, free, path):
     project()
     run(workers)
-    assert_no_overlap(pytester.path / "journal", 6)
+    assert_no_overlap(6)
     assert free(path)
 
 
@@ -107,15 +115,17 @@ def test_two_competing_runs_never_overlap_and_prove_it(project, pytester, free, 
     project()
     command = [sys.executable, "-m", "pytest", "-p", "nvfp4", "-p", "no:cacheprovider"]
     runs = [
-        subprocess.Popen([*command, f"--junitxml={name}.xml"], cwd=pytester.path, stdout=-3)
+        subprocess.Popen(
+            [*command, f"--junitxml={name}.xml"], cwd=pytester.path, stdout=subprocess.DEVNULL
+        )
         for name in "ab"
     ]
     assert [one.wait() for one in runs] == [0, 0]
-    assert_no_overlap(pytester.path / "journal", 12)
+    assert_no_overlap(12)
     told = [*holds(pytester.path / "a.xml").values(), *holds(pytester.path / "b.xml").values()]
     assert len({one["id"] for one in told}) == 12
     times = sorted((one["acquired"], one["released"]) for one in told)
-    for (_, released), (acquired, _) in zip(times, times[1:], strict=False):
+    for (_, released), (acquired, _) in itertools.pairwise(times):
         assert released <= acquired
     assert free(path)
 
@@ -125,12 +135,12 @@ def test_two_competing_runs_never_overlap_and_prove_it(project, pytester, free, 
 
 @WORKERS
 @pytest.mark.parametrize("options", [[], ["-o"]], ids=["inherited", "ancestor"])
-def test_hold_above_is_adopted(project, run, pytester, path, workers, options):
+def test_hold_above_is_adopted(project, run, path, workers, options):
     project()
     under = ["flock", *options, path]
-    result = run(workers, "-v", "--junitxml=report.xml", under=under)
-    assert_no_overlap(pytester.path / "journal", 6)
-    told = holds(pytester.path / "report.xml").values()
+    result = run(workers, "-v", under=under)
+    assert_no_overlap(6)
+    told = result.holds.values()
     assert len({one["id"] for one in told}) == 1
     for one in told:
         assert re.match(r"pid \d+ `flock .*` of ", one["adopted_from"])
@@ -138,18 +148,18 @@ def test_hold_above_is_adopted(project, run, pytester, path, workers, options):
     result.stdout.fnmatch_lines(["gpu_lock: * hold*, waited * s in all", "*adopted from pid*"])
 
 
-def test_shell_that_locked_a_descriptor(project, run, pytester, path):
+def test_shell_that_locked_a_descriptor(project, run, path):
     project()
     under = ["sh", "-c", f"exec 9>{path}; flock 9; " + '"$@"', "sh"]
-    run("-n2", "--junitxml=report.xml", under=under)
-    assert_no_overlap(pytester.path / "journal", 6)
-    assert len({one["id"] for one in holds(pytester.path / "report.xml").values()}) == 1
+    result = run("-n2", under=under)
+    assert_no_overlap(6)
+    assert len({one["id"] for one in result.holds.values()}) == 1
 
 
-def test_two_runs_under_one_hold_never_overlap(project, run, pytester, path):
+def test_two_runs_under_one_hold_never_overlap(project, run, path):
     project()
     run(under=["flock", path, "sh", "-c", '"$@" & first=$!; "$@" && wait $first', "sh"])
-    assert_no_overlap(pytester.path / "journal", 12)
+    assert_no_overlap(12)
 
 
 def test_run_within_a_locked_test_adopts_its_hold(project, run, pytester, path):
@@ -164,8 +174,7 @@ def test_run_within_a_locked_test_adopts_its_hold(project, run, pytester, path):
                 )
                 assert done.returncode == 0
     """)
-    run("--junitxml=outer.xml")
-    outer = holds(pytester.path / "outer.xml")["test_it"]
+    outer = run().holds["test_it"]
     inner = holds(pytester.path / "inner.xml")["test_it"]
     assert inner["id"] == outer["id"]
     assert inner["adopted_from"]
@@ -302,7 +311,7 @@ def test_hold_spans_setup_call_and_teardown_whatever_fails(project, run, path, f
     assert free(path)
 
 
-def test_session_scope_is_one_hold_over_all_locked_tests(project, run, pytester, path, free):
+def test_session_scope_is_one_hold_over_all_locked_tests(project, run, path, free):
     project("""
         import pytest, subprocess
         other = {path!r} + ".other"
@@ -314,8 +323,8 @@ def test_session_scope_is_one_hold_over_all_locked_tests(project, run, pytester,
         @pytest.mark.gpu_lock(path=other)
         def test_b(): assert held(other)
     """)
-    result = run("-v", "--junitxml=report.xml")
-    told = holds(pytester.path / "report.xml")
+    result = run("-v")
+    told = result.holds
     assert told["test_between"] == {}
     assert told["test_a"]["id"] == told["test_b"]["id"]
     assert told["test_a"]["path"] == f"{path}, {path}.other"
@@ -326,12 +335,12 @@ def test_session_scope_is_one_hold_over_all_locked_tests(project, run, pytester,
     assert free(path)
 
 
-def test_session_scope_under_xdist_is_one_hold_for_each_worker(project, run, pytester, path):
+def test_session_scope_under_xdist_is_one_hold_for_each_worker(project, run):
     project(LOCKED.replace("path={path!r}", 'path={path!r}, scope="session"'))
-    result = run("-n2", "-v", "--junitxml=report.xml")
-    assert_no_overlap(pytester.path / "journal", 6)
+    result = run("-n2", "-v")
+    assert_no_overlap(6)
     by_owner = collections.defaultdict(set)
-    for one in holds(pytester.path / "report.xml").values():
+    for one in result.holds.values():
         by_owner[one["owner"]].add(one["id"])
     assert all(len(ids) == 1 for ids in by_owner.values())
     ends = re.findall(r"  hold .*: \S+ to (\S+), waited", result.stdout.str())
@@ -340,13 +349,11 @@ def test_session_scope_under_xdist_is_one_hold_for_each_worker(project, run, pyt
 
 
 @WORKERS
-def test_whole_run_is_one_hold(project, run, pytester, path, workers, free):
+def test_whole_run_is_one_hold(project, run, path, workers, free):
     project(LOCKED.replace("path={path!r}", ""))
-    result = run(
-        workers, "-v", "--junitxml=report.xml", "--nvfp4-lock", f"--nvfp4-lock-path={path}"
-    )
-    assert_no_overlap(pytester.path / "journal", 6)
-    told = holds(pytester.path / "report.xml").values()
+    result = run(workers, "-v", "--nvfp4-lock", f"--nvfp4-lock-path={path}")
+    assert_no_overlap(6)
+    told = result.holds.values()
     assert len({one["id"] for one in told}) == 1
     result.stdout.fnmatch_lines(
         [f"gpu_lock: lock True from --nvfp4-lock, lock-path {path} from --nvfp4-lock-path"]
@@ -374,8 +381,7 @@ def test_path_comes_from_option_environment_and_ini(project, run, pytester, path
     """)
 
     def used(*arguments):
-        run("--junitxml=report.xml", *arguments)
-        return holds(pytester.path / "report.xml")["test_it"]["path"]
+        return run(*arguments).holds["test_it"]["path"]
 
     pytester.makeini(f"[pytest]\nnvfp4_lock_path = {path}.ini\n")
     assert used() == f"{path}.ini"
@@ -478,8 +484,7 @@ def test_devices_are_locked_by_physical_identity(project, run, pytester, path, m
         @pytest.mark.gpu_lock(path={path!r}, devices="visible")
         def test_both(): pass
     """)
-    run("--junitxml=report.xml")
-    told = holds(pytester.path / "report.xml")
+    told = run().holds
     assert told["test_both"]["path"] == f"{path}, {path}.GPU-a1, {path}.GPU-b1"
 
 
