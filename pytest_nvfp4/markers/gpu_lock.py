@@ -190,9 +190,10 @@ class Holding:
     def release(self) -> str:
         """Let go; say what was wrong with the hold, or nothing. `record` is complete afterwards."""
         lost = [one for one in self.adopted if not one.still_held()]
+        # Before it is true: the next holder's record must not begin while this one lasts.
+        self.record = replace(self.record, released=_now())
         for file in reversed(self.files):
             file.close()
-        self.record = replace(self.record, released=_now())
         if lost:
             return (
                 f"the hold adopted from {self.record.adopted_from} ended while the test ran; "

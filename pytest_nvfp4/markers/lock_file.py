@@ -55,7 +55,6 @@ class LockFile:
         self.exclusive = exclusive
         self.locked = False
         self.descriptor = open_lock(path)
-        self._owner = os.getpid()
         _OPEN.add(self)
 
     @property
@@ -125,14 +124,14 @@ class LockFile:
             next_notice = now + NEXT_NOTICES
 
     def close(self) -> None:
-        """Release the lock, if this process is the one that took it, and close the file."""
+        """Release the lock and close the file; in a forked child, this does nothing."""
         _OPEN.discard(self)
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor < 0:
             return
         try:
             # Copies of the descriptor elsewhere would keep the lock if we only closed ours.
-            if self.locked and self._owner == os.getpid():
+            if self.locked:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             self.locked = False

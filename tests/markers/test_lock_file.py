@@ -187,17 +187,26 @@ def test_forked_child_does_not_release(path, script, free):
     assert free(path)
 
 
-def test_forked_child_does_not_outlive_a_killed_holder_with_the_lock(path, script, hold, free):
+def test_forked_child_does_not_outlive_a_killed_holder_with_the_lock(path, script, free):
     child = "print('child', flush=True); sys.stdin.read(); os._exit(0)"
     process = script(FORK.format(child=child, parent="os.waitpid(pid, 0)"), path)
     assert process.stdout.readline() == "child\n"
     assert not free(path)
-    os.kill(process.pid, signal.SIGKILL)
-    hold(path).release()  # it waits, and gets it while the child is alive
-    process.stdin.close()
+    process.kill()
+    process.wait()
+    assert free(path)  # while the child is alive
 
 
 # --- Waiting
+
+
+def test_release_frees_it_whatever_copies_there_are(path, free):
+    mine = LockFile(path)
+    assert mine.try_lock()
+    copy = os.dup(mine.descriptor)
+    mine.close()
+    assert free(path)
+    os.close(copy)
 
 
 def test_killed_holder_frees_it_at_once(path, hold):
@@ -268,7 +277,7 @@ def test_timeout_is_a_sentence_and_leaves_nothing_behind(path, hold, free):
     assert text.endswith("wait longer with timeout=, or end what holds it")
     holder.release()
     # Our abandoned waiter may be granted the lock now; then it lets go, and flock gets it.
-    subprocess.run(["flock", str(path), "true"], check=True)
+    subprocess.run(["flock", "-w", "60", str(path), "true"], check=True)
     assert free(path)
 
 

@@ -3,6 +3,7 @@
 import collections
 import itertools
 import json
+import os
 import re
 import signal
 import subprocess
@@ -17,9 +18,17 @@ from pytest_nvfp4.faults import strace
 WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
 
 # Each test notes when it begins and ends: nobody overlaps where every beginning is followed by its
-# own end. The process that it starts in between is an invitation to the others.
+# own end. Two who are to compete meet first: to open a FIFO, a reader and a writer need each other.
 JOURNAL = """
 import os, pytest, subprocess
+
+def pytest_collection_finish():
+    mode = os.environ.get("MEETING")
+    if os.environ.get("PYTEST_XDIST_WORKER_COUNT") == "2":
+        mode = {{"gw0": "r", "gw1": "w"}}[os.environ["PYTEST_XDIST_WORKER"]]
+    if mode:
+        with open({meeting!r}, mode):
+            pass
 
 @pytest.fixture
 def journal():
@@ -44,17 +53,19 @@ def test_locked(number, journal):
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
-    for name in ("PYTEST_ADDOPTS", "NVFP4_LOCK", "NVFP4_LOCK_PATH", "NVFP4_LOCK_TIMEOUT"):
-        monkeypatch.delenv(name, raising=False)
+    for name in os.environ:
+        if name.startswith(("PYTEST_", "NVFP4_")) and name != "PYTEST_CURRENT_TEST":
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture
 def project(pytester, path):
     """``project(code)`` makes a test file whose ``{path!r}`` is the lock's."""
-    journal = str(pytester.path / "journal")
+    journal, meeting = str(pytester.path / "journal"), str(pytester.path / "meeting")
+    os.mkfifo(meeting)
 
     def make(code=LOCKED):
-        pytester.makeconftest(JOURNAL.format(journal=journal))
+        pytester.makeconftest(JOURNAL.format(journal=journal, meeting=meeting))
         pytester.makepyfile(test_it=code.format(path=str(path)))
 
     return make
@@ -116,13 +127,16 @@ def test_two_competing_runs_never_overlap_and_prove_it(project, pytester, free, 
     command = [sys.executable, "-m", "pytest", "-p", "nvfp4", "-p", "no:cacheprovider"]
     runs = [
         subprocess.Popen(
-            [*command, f"--junitxml={name}.xml"], cwd=pytester.path, stdout=subprocess.DEVNULL
+            [*command, f"--junitxml={mode}.xml"],
+            cwd=pytester.path,
+            env=os.environ | {"MEETING": mode},
+            stdout=subprocess.DEVNULL,
         )
-        for name in "ab"
+        for mode in "rw"
     ]
     assert [one.wait() for one in runs] == [0, 0]
     assert_no_overlap(12)
-    told = [*holds(pytester.path / "a.xml").values(), *holds(pytester.path / "b.xml").values()]
+    told = [*holds(pytester.path / "r.xml").values(), *holds(pytester.path / "w.xml").values()]
     assert len({one["id"] for one in told}) == 12
     times = sorted((one["acquired"], one["released"]) for one in told)
     for (_, released), (acquired, _) in itertools.pairwise(times):
@@ -158,7 +172,16 @@ def test_shell_that_locked_a_descriptor(project, run, path):
 
 def test_two_runs_under_one_hold_never_overlap(project, run, path):
     project()
-    run(under=["flock", path, "sh", "-c", '"$@" & first=$!; "$@" && wait $first', "sh"])
+    run(
+        under=[
+            "flock",
+            path,
+            "sh",
+            "-c",
+            'MEETING=r "$@" & first=$!; MEETING=w "$@" && wait $first',
+            "sh",
+        ]
+    )
     assert_no_overlap(12)
 
 
