@@ -15,6 +15,8 @@ pytest.register_assert_rewrite(
     "pytest_nvfp4.conformance", "pytest_nvfp4.suite.probe", "pytest_nvfp4.suite.watch"
 )
 
+from pytest_nvfp4.markers import options as marker_options  # noqa: E402
+from pytest_nvfp4.markers.wiring import Markers  # noqa: E402
 from pytest_nvfp4.plans import PlanMap, difference_table, differences  # noqa: E402
 from pytest_nvfp4.suite.marks import MARKERS  # noqa: E402
 from pytest_nvfp4.suite.options import add_options, conformance_wanted  # noqa: E402
@@ -24,14 +26,16 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the suite's options."""
+    """Add the suite's options, and the markers'."""
     add_options(parser)
+    marker_options.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and the conformance run where one is wanted."""
+    """Register the markers and what acts on them, and the conformance run where one is wanted."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+    config.pluginmanager.register(Markers(config), "nvfp4-markers")
     if conformance_wanted(config):
         from pytest_nvfp4.suite.run import Run
 

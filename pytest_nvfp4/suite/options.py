@@ -1,7 +1,6 @@
-"""The suite's knobs: each a command-line option, an environment variable and an ini value.
+"""The suite's knobs.
 
-The precedence is that order: the command line wins over the environment, which wins over the ini
-file. `Settings.of` reads and checks them once; a bad value is a usage error that names its source.
+`Settings.of` reads and checks them once; a bad value is a usage error that names its source.
 """
 
 import os
@@ -12,28 +11,7 @@ from pathlib import Path
 
 import pytest
 
-
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """One setting: ``--nvfp4-NAME``, ``NVFP4_NAME`` and ``nvfp4_name``."""
-
-    name: str
-    help: str
-    metavar: str | None = None  # None: a flag
-    repeatable: bool = False
-
-    @property
-    def option(self) -> str:
-        return f"--nvfp4-{self.name}"
-
-    @property
-    def ini(self) -> str:
-        return f"nvfp4_{self.name.replace('-', '_')}"
-
-    @property
-    def variable(self) -> str:
-        return self.ini.upper()
-
+from pytest_nvfp4.knobs import Knob, add_knobs, flag, raw_value, seconds
 
 KNOBS = (
     Knob("conformance", "run the cache conformance suite (alone, unless paths are given too)"),
@@ -61,41 +39,12 @@ KNOBS = (
 
 def add_options(parser: pytest.Parser) -> None:
     """Register every knob."""
-    group = parser.getgroup("nvfp4", "NVFP4 plan-cache conformance")
-    for knob in KNOBS:
-        action = "store_true" if knob.metavar is None else "append" if knob.repeatable else "store"
-        values = {} if knob.metavar is None else {"metavar": knob.metavar}
-        group.addoption(
-            knob.option, action=action, default=None, dest=knob.ini, help=knob.help, **values
-        )
-        parser.addini(knob.ini, f"{knob.help} [{knob.option}, {knob.variable}]", default=None)
-
-
-def raw_value(
-    config: pytest.Config, knob: Knob, variables: Mapping[str, str]
-) -> tuple[object, str]:
-    """A knob's value, None where unset, and where it was set; empty values count as unset."""
-    value: object = config.getoption(knob.ini)
-    if value not in (None, "", []):
-        return value, knob.option
-    for value, source in (
-        (variables.get(knob.variable), knob.variable),
-        (config.getini(knob.ini), f"{knob.ini} in the ini file"),
-    ):
-        if value:
-            return (str(value).split() if knob.repeatable else value), source
-    return None, "the default"
+    add_knobs(parser, "nvfp4", "NVFP4 plan-cache conformance", KNOBS)
 
 
 def conformance_wanted(config: pytest.Config) -> bool:
     """Whether this run is (also) a run of the conformance suite."""
-    value, source = raw_value(config, KNOBS[0], os.environ)
-    if value in (None, False, True):
-        return bool(value)
-    words = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
-    if str(value).lower() not in words:
-        raise pytest.UsageError(f"{source} is {value!r}; use true or false")
-    return words[str(value).lower()]
+    return flag(config, KNOBS[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +85,7 @@ class Settings:
         level = text("level", "should")
         if level not in ("must", "should"):
             raise pytest.UsageError(f"{sources['level']} is {level!r}; use must or should")
-        timeout = _number(text("timeout", "60"), sources.get("timeout", ""))
+        timeout = seconds(text("timeout", "60"), sources.get("timeout", ""))
         badges = values["badge"] or []
         assert isinstance(badges, list)
         return cls(
@@ -163,16 +112,6 @@ def _path(config: pytest.Config, value: str, source: str, suffixes: tuple[str, .
             f"{source} is {value!r}; its name must end in {' or '.join(suffixes)}"
         )
     return path
-
-
-def _number(value: str | None, source: str) -> float:
-    try:
-        number = float(value or "")
-    except ValueError:
-        number = 0
-    if not 0 < number < 86400:
-        raise pytest.UsageError(f"{source} is {value!r}; use a number of seconds above 0")
-    return number
 
 
 def _seed(value: str | None, source: str) -> int:

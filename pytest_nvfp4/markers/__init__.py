@@ -1,0 +1,1 @@
+"""Markers for tests on shared GPUs, in any repository."""

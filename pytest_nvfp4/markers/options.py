@@ -1,0 +1,59 @@
+"""The markers' knobs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_nvfp4.knobs import Knob, add_knobs, flag, raw_value, seconds
+
+if TYPE_CHECKING:
+    from pytest_nvfp4.markers.gpu_lock import Request
+
+DEFAULT_PATH = "/tmp/gpu"  # noqa: S108 (the point is that everybody on the machine agrees on it)
+
+WHOLE_RUN = Knob("lock", "hold the GPU lock for the whole run, with all its xdist workers")
+PATH = Knob("lock-path", f"file or folder that gpu_lock locks (default: {DEFAULT_PATH})", "PATH")
+TIMEOUT = Knob("lock-timeout", "seconds to wait for a GPU lock (default: for ever)", "S")
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register every knob."""
+    title = "Markers for tests on shared GPUs"
+    add_knobs(parser, "nvfp4-markers", title, (WHOLE_RUN, PATH, TIMEOUT))
+
+
+def settings_made(config: pytest.Config) -> list[str]:
+    """The knobs that are set, with their values and where these come from."""
+    told = []
+    for knob in (WHOLE_RUN, PATH, TIMEOUT):
+        value, source = raw_value(config, knob, os.environ)
+        if value is not None:
+            told.append(f"{knob.name} {value} from {source}")
+    return told
+
+
+def whole_run_wanted(config: pytest.Config) -> bool:
+    """Whether this run is to hold the lock from its start to its end."""
+    return flag(config, WHOLE_RUN)
+
+
+def lock_defaults(config: pytest.Config) -> Request:
+    """What a bare `gpu_lock` asks for in this run."""
+    from pytest_nvfp4.markers.gpu_lock import Request, RequestError, expand
+
+    defaults = Request()
+    path, source = raw_value(config, PATH, os.environ)
+    if path is not None:
+        try:
+            absolute = expand(str(path), os.environ, config.invocation_params.dir)
+        except RequestError as error:
+            raise pytest.UsageError(f"{source}: {error}") from None
+        defaults = replace(defaults, path=str(absolute))
+    timeout, source = raw_value(config, TIMEOUT, os.environ)
+    if timeout is not None:
+        defaults = replace(defaults, timeout=seconds(str(timeout), source))
+    return defaults
