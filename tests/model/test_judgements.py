@@ -122,60 +122,47 @@ def edits(document, rng):
     return document
 
 
-def agree(subject_answer, judgement, data):
-    if isinstance(subject_answer, Rejected):
-        said = (subject_answer.code, subject_answer.member)
-        assert judgement.allows(*said), (said, list(map(str, judgement.findings))[:5], data[:3000])
+def agree(subject, dialect, path, data, metadata):
+    """Model and subject say the same about these bytes; whether they accept them."""
+    path.write_bytes(data)
+    if dialect == "native":
+        judgement, answer = judge_native(data, metadata), subject.read_native(str(path), metadata)
     else:
-        assert judgement.accepted, (list(map(str, judgement.findings))[:5], data[:3000])
-        assert (subject_answer.plans, subject_answer.ignored) == (
-            judgement.plans,
-            judgement.ignored,
-        )
+        judgement = judge_flashinfer(data, ORACLE.metadata)
+        answer = subject.read_flashinfer(str(path), ORACLE.metadata)
+    findings = list(map(str, judgement.findings))[:5]
+    if isinstance(answer, Rejected):
+        said = (answer.code, answer.member)
+        assert judgement.allows(*said), (said, findings, data[:3000])
+    else:
+        assert judgement.accepted, (findings, data[:3000])
+        assert (answer.plans, answer.ignored) == (judgement.plans, judgement.ignored)
+    return judgement.accepted
 
 
 @pytest.mark.parametrize("dialect", ["native", "FlashInfer"])
 def test_model_and_reference_agree_about_structural_damage(
     reference, metadata, rng, tmp_path, dialect
 ):
-    path = tmp_path / "document.json"
-    native = dialect == "native"
     good = (
         documents.native(metadata, SMALL)
-        if native
+        if dialect == "native"
         else documents.flashinfer(ORACLE.metadata, SMALL)
     )
     accepted = 0
     for _ in range(1500):
         data = json.dumps(edits(good, rng)).encode()
-        path.write_bytes(data)
-        if native:
-            judgement = judge_native(data, metadata)
-            answer = reference.read_native(str(path), metadata)
-        else:
-            judgement = judge_flashinfer(data, ORACLE.metadata)
-            answer = reference.read_flashinfer(str(path), ORACLE.metadata)
-        agree(answer, judgement, data)
-        accepted += judgement.accepted
+        accepted += agree(reference, dialect, tmp_path / "document.json", data, metadata)
     assert 0 < accepted < 1500, "the edits broke all or nothing"
 
 
 @pytest.mark.parametrize("dialect", ["native", "FlashInfer"])
 def test_model_and_reference_agree_about_damaged_bytes(reference, metadata, rng, tmp_path, dialect):
-    path = tmp_path / "document.json"
-    native = dialect == "native"
     good = (
         documents.native_bytes(documents.native(metadata, SMALL))
-        if native
+        if dialect == "native"
         else documents.flashinfer_bytes(ORACLE.metadata, SMALL)
     )
     for substitution in sampled_substitutions(good, 3000, rng):
         data = substitution.apply(good)
-        path.write_bytes(data)
-        if native:
-            judgement = judge_native(data, metadata)
-            answer = reference.read_native(str(path), metadata)
-        else:
-            judgement = judge_flashinfer(data, ORACLE.metadata)
-            answer = reference.read_flashinfer(str(path), ORACLE.metadata)
-        agree(answer, judgement, data)
+        agree(reference, dialect, tmp_path / "document.json", data, metadata)
