@@ -30,10 +30,9 @@ def counts(opened):
 @contract("DIAG-1")
 @requires("warm-up")
 @requires("native-document")
-def test_counts_are_right_at_every_step(session, cache_file, description):
+def test_counts_are_right_at_every_step(session, cache_file, native_file):
     there = PlanMap(list(full_map().items())[:2])
-    document = documents.native(description.native_metadata, there)
-    cache_file.write_bytes(documents.native_bytes(document))
+    native_file(there)
     opened, total = session(), len(full_map())
     assert counts(opened) == (0, 0, 0, 0, 0)
     opened.warm_up(timings=fastest(9))
@@ -61,9 +60,8 @@ def test_saved_counts_what_the_file_holds(session, cache_file, description):
 @contract("DIAG-1")
 @requires("warm-up")
 @requires("native-document")
-def test_path_and_mode_are_right(session, cache_file, description):
-    document = documents.native(description.native_metadata, full_map())
-    cache_file.write_bytes(documents.native_bytes(document))
+def test_path_and_mode_are_right(session, cache_file, native_file):
+    native_file(full_map())
     assert session().stats().path == str(cache_file)
     modes = {
         "read-write": session().stats().mode,

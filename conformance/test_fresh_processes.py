@@ -3,7 +3,6 @@
 import pytest
 
 from pytest_nvfp4.implementations.transports import JSON_LINES
-from pytest_nvfp4.model import documents
 from pytest_nvfp4.suite import contract, over, requires
 from pytest_nvfp4.suite.sessions import (
     DIRECT_SF,
@@ -16,10 +15,9 @@ RUNS = 6
 
 
 @pytest.fixture
-def frozen_runs(session, launch, cache_file, description):
+def frozen_runs(session, launch, cache_file, native_file):
     """Run fresh processes on one frozen file; what each of them served and counted."""
-    document = documents.native(description.native_metadata, full_map())
-    cache_file.write_bytes(documents.native_bytes(document))
+    native_file(full_map())
 
     def run(arms):
         seen = []

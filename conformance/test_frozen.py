@@ -8,10 +8,9 @@ from pytest_nvfp4.faults import audit, strace
 from pytest_nvfp4.faults.calls import changes_below
 from pytest_nvfp4.implementations.interface import Rejected
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
-from pytest_nvfp4.model import documents
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, over, requires
-from pytest_nvfp4.suite.sessions import FROZEN, IMPORT_PATH, NO_CLOCK, SHAPES, full_map
+from pytest_nvfp4.suite.sessions import FROZEN, NO_CLOCK, SHAPES, full_map
 
 N, K = SHAPES[0]
 
@@ -22,29 +21,6 @@ def frozen(session):
     return lambda **how: session(**{FROZEN: "1"} | how)
 
 
-@pytest.fixture
-def file(cache_file, description):
-    """Write the native file of a session: ``file(plans)``."""
-
-    def write(plans):
-        document = documents.native(description.native_metadata, plans)
-        cache_file.write_bytes(documents.native_bytes(document))
-
-    return write
-
-
-@pytest.fixture
-def imported(tmp_path, description):
-    """Write a FlashInfer file and give the variable that names it."""
-
-    def write(plans):
-        path = tmp_path / "imported.json"
-        path.write_bytes(documents.flashinfer_bytes(description.import_metadata, plans))
-        return {IMPORT_PATH: str(path)}
-
-    return write
-
-
 def serves(opened, plans):
     for key, tactic in plans.items():
         assert opened.plan(*key).tactic == tactic
@@ -52,8 +28,8 @@ def serves(opened, plans):
 
 @contract("FROZ-1")
 @requires("native-document")
-def test_complete_map_is_served_and_nothing_else_happens(frozen, file):
-    file(full_map())
+def test_complete_map_is_served_and_nothing_else_happens(frozen, native_file):
+    native_file(full_map())
     opened = frozen()
     opened.warm_up(timings=NO_CLOCK)
     serves(opened, full_map())
@@ -72,9 +48,9 @@ def test_complete_map_is_served_and_nothing_else_happens(frozen, file):
 @contract("FROZ-2")
 @requires("scripted-timer")
 @requires("native-document")
-def test_one_missing_key_fails_and_measures_nothing(frozen, file, rng):
+def test_one_missing_key_fails_and_measures_nothing(frozen, native_file, rng):
     missing = rng.choice(list(full_map()))
-    file(PlanMap([(key, t) for key, t in full_map().items() if key != missing]))
+    native_file(PlanMap([(key, t) for key, t in full_map().items() if key != missing]))
     opened = frozen()
     answer = opened.try_warm_up(timings={"default": 1})
     assert isinstance(answer, Rejected), "a map with a hole was accepted as complete"
@@ -101,18 +77,18 @@ def test_missing_or_rejected_file_fails(frozen, cache_file, content):
 @contract("FROZ-3")
 @requires("flashinfer-import")
 @pytest.mark.parametrize("content", [None, b"{"], ids=str)
-def test_import_that_covers_every_key_is_enough(frozen, cache_file, imported, content):
+def test_import_that_covers_every_key_is_enough(frozen, cache_file, imported_file, content):
     if content is not None:
         cache_file.write_bytes(content)
-    opened = frozen(**imported(full_map()))
+    opened = frozen(**imported_file(full_map()))
     opened.warm_up(timings=NO_CLOCK)
     serves(opened, full_map())
 
 
 @contract("FROZ-3")
 @requires("flashinfer-import")
-def test_import_that_does_not_cover_every_key_is_not(frozen, imported):
-    opened = frozen(**imported(PlanMap(list(full_map().items())[:-1])))
+def test_import_that_does_not_cover_every_key_is_not(frozen, imported_file):
+    opened = frozen(**imported_file(PlanMap(list(full_map().items())[:-1])))
     assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
 
 
@@ -133,8 +109,8 @@ def _use(opened):
 @contract("FROZ-4")
 @over(IN_PROCESS)
 @requires("native-document")
-def test_nothing_on_disk_changes(frozen, file, cache_file):
-    file(full_map())
+def test_nothing_on_disk_changes(frozen, native_file, cache_file):
+    native_file(full_map())
     before = _state(cache_file.parent)
     with audit.audited() as calls:
         _use(frozen())
@@ -146,11 +122,11 @@ def test_nothing_on_disk_changes(frozen, file, cache_file):
 @contract("FROZ-4")
 @requires("native-document")
 @pytest.mark.parametrize("content", ["nothing", "no JSON", "a map with a hole"])
-def test_start_that_fails_changes_nothing(frozen, file, cache_file, content):
+def test_start_that_fails_changes_nothing(frozen, native_file, cache_file, content):
     if content == "no JSON":
         cache_file.write_bytes(b"{")
     elif content == "a map with a hole":
-        file(PlanMap(list(full_map().items())[1:]))
+        native_file(PlanMap(list(full_map().items())[1:]))
     before = _state(cache_file.parent)
     opened = frozen()
     assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
@@ -161,10 +137,10 @@ def test_start_that_fails_changes_nothing(frozen, file, cache_file, content):
 @contract("FROZ-4")
 @over(JSON_LINES)
 @requires("native-document")
-def test_no_system_call_changes_anything(frozen, file, cache_file, launch, tmp_path):
+def test_no_system_call_changes_anything(frozen, native_file, cache_file, launch, tmp_path):
     if reason := strace.unavailable():
         pytest.skip(f"needs strace: {reason}")
-    file(full_map())
+    native_file(full_map())
     before = _state(cache_file.parent)
     log = str(tmp_path / "calls.log")
     traced = launch(prefix=strace.prefix(log))
@@ -180,8 +156,8 @@ def test_no_system_call_changes_anything(frozen, file, cache_file, launch, tmp_p
 @requires("scripted-timer")
 @requires("native-document")
 @requires("plan-map")
-def test_frozen_stays_frozen_after_completion(frozen, file):
-    file(full_map())
+def test_frozen_stays_frozen_after_completion(frozen, native_file):
+    native_file(full_map())
     opened = frozen()
     opened.warm_up(timings=NO_CLOCK)
     opened.complete()
@@ -198,15 +174,15 @@ def test_frozen_stays_frozen_after_completion(frozen, file):
 @contract("FROZ-6")
 @requires("native-document")
 @pytest.mark.parametrize("what", ["deleted", "replaced", "emptied"])
-def test_fate_of_the_file_after_loading_changes_nothing(frozen, file, cache_file, what):
-    file(full_map())
+def test_fate_of_the_file_after_loading_changes_nothing(frozen, native_file, cache_file, what):
+    native_file(full_map())
     opened = frozen()
     opened.warm_up(timings=NO_CLOCK)
     if what == "deleted":
         cache_file.unlink()
     elif what == "replaced":
         os.replace(cache_file, cache_file.with_name("old"))
-        file(full_map(20))
+        native_file(full_map(20))
     else:
         cache_file.write_bytes(b"")
     serves(opened, full_map())

@@ -3,7 +3,6 @@
 import copy
 import json
 import os
-import socket
 
 import pytest
 
@@ -423,15 +422,10 @@ def place_directory(path):
     path.mkdir()
 
 
-def place_socket(path):
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(os.path.relpath(path))
-
-
 NOT_REGULAR = {
     "directory": place_directory,
     "FIFO": os.mkfifo,
-    "socket": place_socket,
+    "socket": devices.place_socket,
     "endless device": lambda path: devices.place(path, "zero"),
     "empty device": lambda path: devices.place(path, "null"),
 }

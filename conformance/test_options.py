@@ -309,9 +309,8 @@ def test_persistence_on_is_the_default(subject, tmp_path, on):
 @requires("warm-up")
 @requires("scripted-timer")
 @requires("native-document")
-def test_persistence_off_neither_loads_nor_saves(session, cache_file, description):
-    document = documents.native(description.native_metadata, full_map())
-    cache_file.write_bytes(documents.native_bytes(document))
+def test_persistence_off_neither_loads_nor_saves(session, cache_file, native_file):
+    native_file(full_map())
     before = cache_file.read_bytes(), os.listdir(cache_file.parent)
     opened = session(**{PERSISTENT: "0"})
     done = opened.warm_up(timings=fastest(9))
@@ -411,9 +410,8 @@ def test_bypass_uses_no_file(subject, tmp_path, off):
 @requires("scripted-timer")
 @requires("native-document")
 @requires("warm-up")
-def test_bypassed_cache_tunes_every_lookup_and_keeps_nothing(session, cache_file, description):
-    document = documents.native(description.native_metadata, full_map())
-    cache_file.write_bytes(documents.native_bytes(document))
+def test_bypassed_cache_tunes_every_lookup_and_keeps_nothing(session, cache_file, native_file):
+    native_file(full_map())
     before = cache_file.read_bytes(), os.listdir(cache_file.parent)
     opened = session(**{PLAN_CACHE: "0"})
     for tactic in (3, 4, 3):

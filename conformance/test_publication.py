@@ -1,7 +1,6 @@
 """PUBL: publishing a native document so that a reader sees the old one or the new one."""
 
 import os
-import socket
 import stat
 import threading
 from pathlib import Path
@@ -185,15 +184,10 @@ def test_link_is_kept_and_its_target_updated(subject, folder, tmp_path, old, new
     assert os.listdir(folder) == [target.name]
 
 
-def place_socket(path):
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(os.path.relpath(path))
-
-
 NOT_REGULAR = {
     "directory": lambda path: path.mkdir(),
     "FIFO": os.mkfifo,
-    "socket": place_socket,
+    "socket": devices.place_socket,
     "device": lambda path: devices.place(path, "null"),
     "dangling link": lambda path: path.symlink_to("nowhere"),
 }

@@ -10,7 +10,7 @@ import pytest
 from pytest_nvfp4.faults import denial, interpose
 from pytest_nvfp4.implementations.interface import Rejected
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
-from pytest_nvfp4.model import documents, judge_native
+from pytest_nvfp4.model import judge_native
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, over, requires
 from pytest_nvfp4.suite.sessions import (
@@ -26,18 +26,6 @@ from pytest_nvfp4.suite.sessions import (
 N, K = SHAPES[0]
 
 
-@pytest.fixture
-def existing(cache_file, description):
-    """Put a native document where the session looks: ``existing(plans)`` gives its bytes."""
-
-    def write(plans):
-        document = documents.native(description.native_metadata, plans)
-        cache_file.write_bytes(documents.native_bytes(document))
-        return cache_file.read_bytes()
-
-    return write
-
-
 def lifecycle(answer):
     assert isinstance(answer, Rejected), f"accepted, as {answer}"
     assert answer.code == "lifecycle"
@@ -45,8 +33,8 @@ def lifecycle(answer):
 
 @contract("WARM-1")
 @requires("native-document")
-def test_loading_precedes_the_first_measurement(session, existing):
-    existing(full_map())
+def test_loading_precedes_the_first_measurement(session, native_file):
+    native_file(full_map())
     opened = session()
     assert opened.warm_up(timings=NO_CLOCK).loaded == len(full_map())
     assert opened.plans() == full_map()
@@ -66,9 +54,9 @@ def test_one_pass_materialises_every_profile_of_every_shape(session, max_tokens)
 
 @contract("WARM-2")
 @requires("native-document")
-def test_only_missing_keys_are_tuned(session, existing, rng):
+def test_only_missing_keys_are_tuned(session, native_file, rng):
     there = PlanMap([(key, 20) for key in rng.sample(list(full_map()), 3)])
-    existing(there)
+    native_file(there)
     opened = session()
     done = opened.warm_up(timings=fastest(9))
     assert (done.loaded, done.tuned) == (3, len(full_map()) - 3)
@@ -105,8 +93,10 @@ def test_file_appears_where_there_was_no_directory(session, description):
 @contract("WARM-4")
 @pytest.mark.parametrize("before", ["no file", "a file"])
 @pytest.mark.parametrize("end", ["abandoned", "failed", "closed"])
-def test_warm_up_that_does_not_complete_saves_nothing(session, cache_file, existing, before, end):
-    old = existing(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
+def test_warm_up_that_does_not_complete_saves_nothing(
+    session, cache_file, native_file, before, end
+):
+    old = native_file(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
     opened = session()
     opened.plan(2, N, K, timings=fastest(9))
     if end == "failed":
@@ -123,8 +113,8 @@ def test_warm_up_that_does_not_complete_saves_nothing(session, cache_file, exist
 @over(JSON_LINES)
 @pytest.mark.parametrize("before", ["no file", "a file"])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
-def test_killed_warm_up_saves_nothing(session, launch, cache_file, existing, before, name):
-    old = existing(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
+def test_killed_warm_up_saves_nothing(session, launch, cache_file, native_file, before, name):
+    old = native_file(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
     doomed = launch()
     session(by=doomed).warm_up()
     os.kill(doomed.transport.pid, getattr(signal, name))

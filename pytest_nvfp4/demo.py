@@ -67,9 +67,10 @@ def run(target: Target, processes: int, timeout: float, out: TextIO) -> int:
                 variables = {_NATIVE: str(paths[0]), _FROZEN: "1"}
                 frozen.append(_frozen(target, variables, timeout))
                 progress.step()
-    for line in report(agreement(free), agreement(frozen), processes):
+    agreed = agreement(frozen)
+    for line in report(agreement(free), agreed, processes):
         print(line, file=out)
-    return 0 if agreement(frozen).in_all == len(frozen[0]) else 1
+    return 0 if agreed.in_all == agreed.profiles else 1
 
 
 def _claims_enough(target: Target, timeout: float) -> None:

@@ -6,6 +6,7 @@ folder; everybody else cannot replace anything in /dev.
 """
 
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -25,3 +26,9 @@ def place(path: Path, name: str) -> None:
         os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     except PermissionError as error:
         pytest.skip(f"needs a device node of its own, which is denied here ({error.strerror})")
+
+
+def place_socket(path: Path) -> None:
+    """Make `path` a socket; it is bound by its relative path, which has to be short."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(path))

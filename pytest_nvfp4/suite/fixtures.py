@@ -1,7 +1,7 @@
 """The fixtures that contract tests are written with."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from pytest_nvfp4.implementations.interface import Description
 from pytest_nvfp4.implementations.loader import Target
 from pytest_nvfp4.implementations.subject import Subject, Transport
 from pytest_nvfp4.implementations.transports import IN_PROCESS
-from pytest_nvfp4.model import hybrid_bucket
+from pytest_nvfp4.model import documents, hybrid_bucket
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite.probe import FLASHINFER, NATIVE, Dialect, Probe
 from pytest_nvfp4.suite.record import Record
-from pytest_nvfp4.suite.sessions import NATIVE_PATH, Session
+from pytest_nvfp4.suite.sessions import IMPORT_PATH, NATIVE_PATH, Session
 from pytest_nvfp4.suite.watch import Watch
 
 RECORD = pytest.StashKey[Record]()
@@ -96,6 +96,32 @@ class Fixtures:
         folder = tmp_path / "cache"
         folder.mkdir()
         return folder / "autotune_configs.json"
+
+    @pytest.fixture
+    def native_file(
+        self, cache_file: Path, description: Description
+    ) -> Callable[[Mapping[PlanKey, int]], bytes]:
+        """Put a good document where sessions look: ``native_file(plans)`` gives its bytes."""
+
+        def write(plans: Mapping[PlanKey, int]) -> bytes:
+            document = documents.native(description.native_metadata or {}, plans)
+            cache_file.write_bytes(documents.native_bytes(document))
+            return cache_file.read_bytes()
+
+        return write
+
+    @pytest.fixture
+    def imported_file(
+        self, tmp_path: Path, description: Description
+    ) -> Callable[[Mapping[PlanKey, int]], dict[str, str]]:
+        """Write a good FlashInfer document, and give the variable that names it to a session."""
+
+        def write(plans: Mapping[PlanKey, int]) -> dict[str, str]:
+            path = tmp_path / "imported.json"
+            path.write_bytes(documents.flashinfer_bytes(description.import_metadata or {}, plans))
+            return {IMPORT_PATH: str(path)}
+
+        return write
 
     @pytest.fixture
     def session(self, subject: Subject, cache_file: Path, tmp_path: Path) -> Callable[..., Session]:
