@@ -16,12 +16,13 @@ pytest.register_assert_rewrite(
 )
 
 from pytest_nvfp4.markers import options as marker_options  # noqa: E402
-from pytest_nvfp4.markers.wiring import Markers  # noqa: E402
+from pytest_nvfp4.markers.wiring import Markers, observer  # noqa: E402
 from pytest_nvfp4.plans import PlanMap, difference_table, differences  # noqa: E402
 from pytest_nvfp4.suite.marks import MARKERS  # noqa: E402
 from pytest_nvfp4.suite.options import add_options, conformance_wanted  # noqa: E402
 
 if TYPE_CHECKING:
+    from pytest_nvfp4.markers.fresh.observations import Observer
     from pytest_nvfp4.oracle import Oracle
 
 
@@ -62,3 +63,12 @@ def nvfp4_oracle() -> Oracle:
     from pytest_nvfp4 import oracle
 
     return oracle.load()
+
+
+@pytest.fixture
+def fresh(request: pytest.FixtureRequest) -> Observer:
+    """What a `fresh_process` test notes: ``record(name, value)``, ``measure(name, value, …)``.
+
+    Without a fresh process, as with ``--nvfp4-no-fresh``, nothing is kept or compared.
+    """
+    return observer(request)

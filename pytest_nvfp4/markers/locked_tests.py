@@ -106,8 +106,11 @@ class LockedTests:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Take the lock, after it was decided whether to skip and before any fixture."""
-        if item.get_closest_marker(MARK) is None:
-            return
+        if item.get_closest_marker(MARK) is not None:
+            self.begin(item)
+
+    def begin(self, item: pytest.Item) -> None:
+        """Take the lock of a marked test, or fail it."""
         try:
             request, locks = self.plan(item)
             holding = self._session_hold(request) if self._everything else None
@@ -126,11 +129,12 @@ class LockedTests:
         try:
             yield
         finally:
-            problem = self._finish(item)
+            problem = self.finish(item)
         if problem:
             pytest.fail(f"{MARK}: {problem}", pytrace=False)
 
-    def _finish(self, item: pytest.Item) -> str:
+    def finish(self, item: pytest.Item) -> str:
+        """Let go of the lock that the test has, if any; say what was wrong with the hold."""
         current, self._current = self._current, None
         if current is None:
             return ""

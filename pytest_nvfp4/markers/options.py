@@ -18,18 +18,23 @@ DEFAULT_PATH = "/tmp/gpu"  # noqa: S108 (the point is that everybody on the mach
 WHOLE_RUN = Knob("lock", "hold the GPU lock for the whole run, with all its xdist workers")
 PATH = Knob("lock-path", f"file or folder that gpu_lock locks (default: {DEFAULT_PATH})", "PATH")
 TIMEOUT = Knob("lock-timeout", "seconds to wait for a GPU lock (default: for ever)", "S")
+NO_FRESH = Knob("no-fresh", "run fresh_process tests in this process, once, as for a debugger")
+FRESH_TIMEOUT = Knob(
+    "fresh-timeout", "seconds for each run of a fresh_process test (default: for ever)", "S"
+)
+KNOBS = (WHOLE_RUN, PATH, TIMEOUT, NO_FRESH, FRESH_TIMEOUT)
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Register every knob."""
     title = "Markers for tests on shared GPUs"
-    add_knobs(parser, "nvfp4-markers", title, (WHOLE_RUN, PATH, TIMEOUT))
+    add_knobs(parser, "nvfp4-markers", title, KNOBS)
 
 
 def settings_made(config: pytest.Config) -> list[str]:
     """The knobs that are set, with their values and where these come from."""
     told = []
-    for knob in (WHOLE_RUN, PATH, TIMEOUT):
+    for knob in KNOBS:
         value, source = raw_value(config, knob, os.environ)
         if value is not None:
             told.append(f"{knob.name} {value} from {source}")
@@ -57,3 +62,15 @@ def lock_defaults(config: pytest.Config) -> Request:
     if timeout is not None:
         defaults = replace(defaults, timeout=seconds(str(timeout), source))
     return defaults
+
+
+def fresh_wanted(config: pytest.Config) -> bool:
+    """Whether tests may run in processes of their own; not where only their setup is asked for."""
+    looking = config.getoption("setuponly", False) or config.getoption("setupplan", False)
+    return not (looking or flag(config, NO_FRESH))
+
+
+def fresh_timeout(config: pytest.Config) -> float | None:
+    """Seconds for each fresh run of a test that names none itself."""
+    value, source = raw_value(config, FRESH_TIMEOUT, os.environ)
+    return None if value is None else seconds(str(value), source)

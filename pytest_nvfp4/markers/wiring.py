@@ -7,18 +7,43 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_nvfp4.markers.options import lock_defaults, settings_made, whole_run_wanted
+from pytest_nvfp4.markers.options import (
+    fresh_timeout,
+    fresh_wanted,
+    lock_defaults,
+    settings_made,
+    whole_run_wanted,
+)
 
 if TYPE_CHECKING:
+    from pytest_nvfp4.markers.fresh.fresh_tests import FreshTests
+    from pytest_nvfp4.markers.fresh.observations import Observer
+    from pytest_nvfp4.markers.fresh.tables import Tables
     from pytest_nvfp4.markers.hold_summary import HoldSummary
     from pytest_nvfp4.markers.locked_tests import LockedTests
 
 LOCK = "gpu_lock"
+FRESH = "fresh_process"
+CHILD = "nvfp4-fresh-child"  # the plugin's name in a fresh process
 
 MARKERS = (
     f"{LOCK}(path=…, timeout=…, devices=…, scope='function', require_idle=False): "
     "run while holding the system-wide lock of the GPU",
+    f"{FRESH}(runs=1, arms={{name: env}}, order='AB/BA', timeout=…, compare='equal', at_least=…): "
+    "run in a new interpreter, once or several times, and compare what the runs record",
 )
+
+
+def observer(request: pytest.FixtureRequest) -> Observer:
+    """What the fixture `fresh` gives to a test."""
+    from pytest_nvfp4.markers.fresh.observations import Observer
+
+    child = request.config.pluginmanager.get_plugin(CHILD)
+    if child is not None:
+        return child.observer  # type: ignore[no-any-return]
+    if request.node.get_closest_marker(FRESH) is None:
+        pytest.fail(f"the fixture fresh needs the marker {FRESH}; add it", pytrace=False)
+    return Observer()
 
 
 class Markers:
@@ -28,12 +53,18 @@ class Markers:
         self._config = config
         self._locked: LockedTests | None = None
         self._holds: HoldSummary | None = None
+        self._fresh: FreshTests | None = None
+        self._tables: Tables | None = None
+        # In a fresh process, the parent holds the lock and nothing is started anew.
+        self._in_child = config.pluginmanager.has_plugin(CHILD)
+        self._fresh_wanted = not self._in_child and fresh_wanted(config)
         for marker in MARKERS:
             config.addinivalue_line("markers", marker)
         self._settings = settings_made(config)
         if self._settings:
             whole_run_wanted(config)
             lock_defaults(config)  # a mistake in them is better told now than by every worker
+            fresh_timeout(config)
 
     @property
     def locked(self) -> LockedTests:
@@ -54,6 +85,24 @@ class Markers:
             self._holds = HoldSummary(self._config)
         return self._holds
 
+    @property
+    def fresh(self) -> FreshTests:
+        """What runs tests in fresh processes; made when it is first needed."""
+        if self._fresh is None:
+            from pytest_nvfp4.markers.fresh.fresh_tests import FreshTests
+
+            self._fresh = FreshTests(self._config, fresh_timeout(self._config))
+            self._config.pluginmanager.register(self._fresh, "nvfp4-fresh-tests")
+        return self._fresh
+
+    def _is_locked(self, node: pytest.Item) -> bool:
+        return not self._in_child and node.get_closest_marker(LOCK) is not None
+
+    def _is_fresh(self, node: pytest.Item) -> bool:
+        return self._fresh_wanted and node.get_closest_marker(FRESH) is not None
+
+    # --- Before the tests
+
     @pytest.hookimpl(tryfirst=True)  # before xdist starts its workers
     def pytest_sessionstart(self) -> None:
         """Hold the lock for the whole run, where that is wanted."""
@@ -63,7 +112,7 @@ class Markers:
 
     def pytest_report_header(self) -> list[str]:
         """Which settings were made, and where."""
-        return [f"{LOCK}: {', '.join(self._settings)}"] if self._settings else []
+        return [f"nvfp4 markers: {', '.join(self._settings)}"] if self._settings else []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -73,8 +122,10 @@ class Markers:
         report = yield
         problems = []
         for node in report.result or ():
-            if isinstance(node, pytest.Item) and node.get_closest_marker(LOCK) is not None:
-                problem = self.locked.problem(node)
+            if not isinstance(node, pytest.Item):
+                continue
+            for marked, look in ((self._is_locked, "locked"), (self._is_fresh, "fresh")):
+                problem = getattr(self, look).problem(node) if marked(node) else ""
                 if problem:
                     problems.append(f"{node.nodeid}: {problem}")
         if problems:
@@ -85,16 +136,47 @@ class Markers:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Load what locks, if there is anything to lock."""
-        if any(item.get_closest_marker(LOCK) is not None for item in items):
+        """Load what locks and what starts processes, if there is a test for it."""
+        if any(map(self._is_locked, items)):
             self.locked.choose(items)
+        if any(map(self._is_fresh, items)):
+            for option in ("usepdb", "trace"):
+                if self._config.getoption(option, False):
+                    name = "--pdb" if option == "usepdb" else "--trace"
+                    raise pytest.UsageError(
+                        f"{name} cannot reach into the processes of {FRESH}; add --nvfp4-no-fresh "
+                        "to run those tests in this one"
+                    )
+            self.fresh.prepare()
+
+    # --- A test
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> bool | None:
+        """Run a test in a fresh process, if it wants one."""
+        if self._is_fresh(item):
+            self.fresh.run(item, nextitem, self.locked if self._is_locked(item) else None)
+            return True
+        if self._fresh is not None:
+            self._fresh.note_set_up()
+        return None
+
+    # --- After it
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Hear of a test that ran under a hold, here or in an xdist worker."""
+        """Hear of a test that ran under a hold, or several times, here or in an xdist worker."""
         if report.when == "teardown" and any(
             name.startswith(LOCK) for name, _ in report.user_properties
         ):
             self.holds.add_reported(report)
+        if hasattr(report, "nvfp4_fresh_table"):
+            if self._tables is None:
+                from pytest_nvfp4.markers.fresh.tables import Tables
+
+                self._tables = Tables()
+            self._tables.add(report)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -104,6 +186,8 @@ class Markers:
             self.holds.add_received(output)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Tell of the holds."""
+        """Tell of the runs and of the holds."""
+        if self._tables is not None:
+            self._tables.show(terminalreporter)
         if self._holds is not None:
             self._holds.show(terminalreporter)

@@ -379,7 +379,7 @@ def test_whole_run_is_one_hold(project, run, path, workers, free):
     told = result.holds.values()
     assert len({one["id"] for one in told}) == 1
     result.stdout.fnmatch_lines(
-        [f"gpu_lock: lock True from --nvfp4-lock, lock-path {path} from --nvfp4-lock-path"]
+        [f"nvfp4 markers: lock True from --nvfp4-lock, lock-path {path} from --nvfp4-lock-path"]
     )
     assert free(path)
 

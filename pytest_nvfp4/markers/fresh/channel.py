@@ -1,0 +1,72 @@
+"""What a fresh process and its parent tell each other: JSON lines over a socket pair.
+
+A line is ``[kind, value]``. Descriptors can go with a line: a process that dies cannot be asked for
+what it had printed, so it hands over where its output goes before the test begins.
+"""
+
+import array
+import json
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+Message = tuple[str, Any]
+
+_CHUNK = 1 << 16
+_ROOM_BESIDE = socket.CMSG_SPACE(8 * array.array("i").itemsize)
+# `socket.recv_fds` would do, but ignores its flags.
+_AT_ONCE = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+
+
+class Channel:
+    """One end. Sending blocks, from any thread; `receive` does not."""
+
+    def __init__(self, end: socket.socket):
+        self._socket = end
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._unread = b""
+        self.descriptors: list[int] = []
+        """Descriptors that came; the receiver closes them."""
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, kind: str, value: object, descriptors: Sequence[int] = ()) -> None:
+        """Send one line; a value that JSON cannot hold is a TypeError or a ValueError."""
+        if os.getpid() != self._owner:
+            raise RuntimeError("a forked process has nothing to tell; send from the test's own")
+        line = json.dumps([kind, value]).encode("ascii") + b"\n"
+        with self._lock:
+            sent = socket.send_fds(self._socket, [line], descriptors) if descriptors else 0
+            self._socket.sendall(line[sent:])
+
+    def receive(self) -> list[Message] | None:
+        """The lines that have come since; None once the other end is closed and all is read."""
+        came = b""
+        ended = False
+        while True:
+            try:
+                data, beside, _, _ = self._socket.recvmsg(_CHUNK, _ROOM_BESIDE, _AT_ONCE)
+            except BlockingIOError:
+                break
+            except ConnectionResetError:
+                data, beside = b"", []
+            for _, _, packed in beside:
+                self.descriptors.extend(array.array("i", packed))
+            if not data:
+                ended = True
+                break
+            came += data
+        *lines, self._unread = (self._unread + came).split(b"\n")
+        if ended and not lines:
+            return None
+        return [(kind, value) for kind, value in map(json.loads, lines)]
+
+    def close(self) -> None:
+        """Close the socket and every descriptor that came."""
+        self._socket.close()
+        while self.descriptors:
+            os.close(self.descriptors.pop())

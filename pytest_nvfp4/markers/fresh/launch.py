@@ -1,0 +1,145 @@
+"""How to start a fresh process that runs one test as this run would.
+
+The child is given the arguments of this run, whole, so that pytest finds the same root, ini file,
+plugins, conftest files and options; only what it collects is narrowed, once all of these are there.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
+
+PATH_AT_START = tuple(sys.path)
+"""The import path before pytest adds the folders of tests to it; the child adds its own."""
+
+
+def interpreter_flags(orig_argv: Sequence[str]) -> list[str]:
+    """The options of a Python command line (`sys.orig_argv`), without what it runs.
+
+    Source: the Python documentation, "Command line and environment", interface options.
+    """
+    flags = []
+    words = iter(orig_argv[1:])
+    for word in words:
+        if word == "--check-hash-based-pycs":
+            flags += [word, next(words, "default")]
+            continue
+        if not word.startswith("-") or word in ("-", "--"):
+            break
+        for index, letter in enumerate(word[1:], start=1):
+            if letter in "cm":  # what to run begins here
+                return flags + ([word[:index]] if index > 1 else [])
+            if letter in "WX":
+                flags.append(word)
+                if index == len(word) - 1:
+                    flags.append(next(words, ""))
+                break
+        else:
+            flags.append(word)
+    return flags
+
+
+def test_id(item: pytest.Item) -> str:
+    """A test's node id as collected: pytest-xdist may have added the name of a group since."""
+    parent = item.parent
+    return f"{parent.nodeid}::{item.name}" if parent is not None else item.nodeid
+
+
+def narrowed_arguments(item: pytest.Item, folder: Path) -> list[str]:
+    """What to collect instead of the run's own paths; the child then takes the one test of it.
+
+    A path that holds a bracket cannot be told from a parameter: then the folder above is collected.
+    """
+    path = str(item.path)
+    if "[" in path or "::" in path:
+        above = Path(path)
+        while "[" in str(above) or "::" in str(above):
+            above = above.parent
+        return [str(above if above != Path("/") else folder)]
+    _, _, inside = test_id(item).partition("::")
+    return [f"{path}::{inside}" if inside else path]
+
+
+def extra_arguments(config: pytest.Config) -> list[str]:
+    """What has to be switched off in the child, by options, since plugins act on it early."""
+    has = config.pluginmanager.has_plugin
+    extra = []
+    if has("xdist"):
+        extra.append("-n0")
+    if has("pytest_cov"):
+        extra.append("--no-cov")  # coverage measures subprocesses itself; see the README
+    return extra
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """What all fresh processes of a run have in common."""
+
+    command: tuple[str, ...]
+    arguments: tuple[str, ...]
+    folder: Path
+    color: str
+    workerinput: dict[str, Any]
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> "Launcher":
+        """Read it off a configured run."""
+        arguments = [str(argument) for argument in config.invocation_params.args]
+        # Before a "--", since everything after that is a path.
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        arguments[end:end] = extra_arguments(config)
+        color = str(config.getoption("color", "auto"))
+        if config.pluginmanager.has_plugin("terminalreporter"):
+            # The child has no terminal to ask: let it decide as this one did.
+            color = "yes" if config.get_terminal_writer().hasmarkup else "no"
+        return cls(
+            command=(sys.executable, *interpreter_flags(sys.orig_argv), str(BOOTSTRAP)),
+            arguments=tuple(arguments),
+            folder=config.invocation_params.dir,
+            color=color,
+            workerinput=_workerinput(config),
+        )
+
+    def letter(self, item: pytest.Item) -> dict[str, Any]:
+        """What the child is told of a test, besides which run it is."""
+        return {
+            "parent": os.getpid(),
+            "argv": list(sys.argv),
+            "path": list(PATH_AT_START),
+            "arguments": list(self.arguments),
+            "collect": narrowed_arguments(item, self.folder),
+            "test": test_id(item),
+            "color": self.color,
+            "workerinput": self.workerinput,
+        }
+
+
+def _workerinput(config: pytest.Config) -> dict[str, Any]:
+    """What makes plugins leave files and caches to the parent, as they do under pytest-xdist.
+
+    In a worker it is that worker's own. Elsewhere the name is the one that pytest-xdist gives to a
+    run without workers.
+    """
+    given: dict[str, Any] = getattr(config, "workerinput", {})
+    if given:
+        return {name: value for name, value in given.items() if _is_plain(value)}
+    told = {"workerid": "master", "workercount": 1, "testrunuid": f"fresh-{os.getpid()}"}
+    told["mainargv"] = list(sys.argv)
+    port = getattr(getattr(config, "failures_db", None), "sock_port", None)
+    if isinstance(port, int):
+        told["sock_port"] = port  # pytest-rerunfailures asks its workers to connect to it
+    return told
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(one) for key, one in value.items())
+    return value is None or isinstance(value, str | int | float)
