@@ -233,7 +233,7 @@ def _contract(result: ContractResult) -> dict[str, Any]:
 
 
 def _case(case: CaseResult) -> dict[str, Any]:
-    return {
+    data = {
         "case": case.case,
         "transport": case.transport,
         "verdict": case.verdict.value,
@@ -241,6 +241,7 @@ def _case(case: CaseResult) -> dict[str, Any]:
         "seconds": round(case.seconds, 3),
         "reproducer": case.reproducer,
     }
+    return data | ({"reproduction": case.reproduction} if case.reproduction else {})
 
 
 def _deviation(deviation: Deviation) -> dict[str, Any]:

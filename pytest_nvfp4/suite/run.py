@@ -13,6 +13,7 @@ import platform
 import sys
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import pytest_nvfp4
 from pytest_nvfp4.implementations.examine import examine
 from pytest_nvfp4.implementations.interface import Description, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
-from pytest_nvfp4.results import badge, contracts, deviations, report, table
+from pytest_nvfp4.results import badge, contracts, deviations, report, reproducer, table
 from pytest_nvfp4.results.text import visible
 from pytest_nvfp4.results.verdicts import (
     CaseResult,
@@ -216,7 +217,7 @@ class Run:
             return
         self.seconds = time.monotonic() - self._clock
         judged = self.selected if self.whole else frozenset()
-        raw = list(self._recorder.cases.values())
+        raw = [self._with_reproduction(case) for case in self._recorder.cases.values()]
         cases = self.deviations.apply(raw, judged)
         self.results = aggregate(
             self.specification,
@@ -232,6 +233,13 @@ class Run:
             # The run is over and its verdicts stand; that nobody can read them later is a mistake.
             self._unwritten = f"cannot write {error.filename}: {error.strerror}"
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def _with_reproduction(self, case: CaseResult) -> CaseResult:
+        """The case with what its reproducer holds, so that a report shows it without the files."""
+        if case.reproducer is None:
+            return case
+        path = self.config.invocation_params.dir / case.reproducer
+        return replace(case, reproduction=reproducer.excerpt(path))
 
     @property
     def whole(self) -> bool:
