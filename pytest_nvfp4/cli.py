@@ -11,8 +11,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest_nvfp4
+
+if TYPE_CHECKING:
+    from pytest_nvfp4.results.report import Implementation
 
 USAGE_ERROR = 4
 MOST_PROCESSES = 64
@@ -97,8 +101,10 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("left")
     sub.add_argument("right")
     sub.add_argument("--all", action="store_true", help="every row, however many")
-    sub = command("verify", verify, "prove that a report is consistent")
-    sub.add_argument("report")
+    sub = command("verify", verify, "prove reports and badges")
+    sub.add_argument("files", nargs="+", metavar="FILE", help="a report, or badges with theirs")
+    sub.add_argument("--deviations", metavar="FILE.toml", help="the run was given these")
+    sub.add_argument("--impl", metavar="IMPL", help="the report is of this implementation")
     return parser
 
 
@@ -249,19 +255,40 @@ def diff(options: argparse.Namespace) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Check a report against its schema, its own digests and this package's specification."""
-    from pytest_nvfp4.results import report
+    """Prove reports: their own digests and verdicts, the suite and contracts of this package, and
+    on request the deviations and the implementation; prove badges by the report among the files.
+    """
+    from pytest_nvfp4.results import verifying
+
+    own = None if options.impl is None else _described(options.impl)
+    status = 0
+    for name, problems in verifying.verify(options.files, options.deviations, own):
+        for problem in problems:
+            print(_shown(f"{name}: {problem}"))
+        print(_shown(f"{name} is {'not ' * bool(problems)}proven"))
+        status = max(status, bool(problems))
+    return status
+
+
+def _described(impl: str) -> "Implementation":
+    """What an implementation says of itself now."""
+    from pytest_nvfp4.implementations.examine import open_transport
+    from pytest_nvfp4.implementations.interface import SubjectError, decode_description
+    from pytest_nvfp4.implementations.loader import TargetError, load
+    from pytest_nvfp4.results.report import Implementation
 
     try:
-        text = Path(options.report).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"cannot read {options.report}: {error}") from None
-    problems = report.verify(report.loads(text))
-    for problem in problems:
-        print(problem)
-    if not problems:
-        print(f"{options.report} is consistent")
-    return 1 if problems else 0
+        target = load(impl)
+        transport = open_transport(target, target.transports[0], 60.0)
+        try:
+            kind, data = transport.call("describe", {})
+        finally:
+            transport.close()
+        told = decode_description(data if kind == "ok" else None)
+    except (TargetError, SubjectError) as error:
+        raise ValueError(f"{impl} does not describe itself: {error}") from None
+    names = ("name", "version", "language", "homepage", "capabilities")
+    return Implementation(target=impl, **{name: getattr(told, name) for name in names})
 
 
 if __name__ == "__main__":
