@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest_nvfp4
 
 if TYPE_CHECKING:
+    from pytest_nvfp4.results.compare import Comparison
     from pytest_nvfp4.results.report import Implementation
 
 USAGE_ERROR = 4
@@ -101,6 +102,18 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("left")
     sub.add_argument("right")
     sub.add_argument("--all", action="store_true", help="every row, however many")
+    sub = command("compare", compare, "lay reports side by side, in the terminal and as a page")
+    sub.add_argument("reports", nargs="+", metavar="[NAME=]REPORT", help="1 to 8 reports")
+    sub.add_argument("--html", metavar="FILE.html", help="write one self-contained page")
+    sub.add_argument(
+        "--plans",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="a cache file to show on the page beside the oracle; repeatable",
+    )
+    sub.add_argument("--all", action="store_true", help="every contract, however dull")
+    sub.add_argument("--color", choices=("auto", "always", "never"), default="auto")
     sub = command("verify", verify, "prove reports and badges")
     sub.add_argument("files", nargs="+", metavar="FILE", help="a report, or badges with theirs")
     sub.add_argument("--deviations", metavar="FILE.toml", help="the run was given these")
@@ -252,6 +265,49 @@ def diff(options: argparse.Namespace) -> int:
     if not lines:
         print(f"the same {len(sides[0].judgement.plans)} plans and the same environment")
     return 1 if lines else 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Compare reports contract by contract; with --html also as a page that needs nothing else."""
+    from pytest_nvfp4.results import compare, contracts, marks, matrix
+
+    comparison = compare.read(options.reports, contracts.packaged())
+    if options.html is not None:
+        _write_page(Path(options.html), comparison, options.plans)
+    elif options.plans:
+        raise ValueError("--plans is shown on the page only; add --html FILE.html")
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
+    colour = options.color == "always" or (
+        options.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    )
+    for line in matrix.lines(comparison, ascii_only=encoding != "utf8", everything=options.all):
+        print(marks.painted(line) if colour else "".join(text for text, _ in line).rstrip())
+    return 0
+
+
+def _write_page(path: Path, comparison: "Comparison", plans: Sequence[str]) -> None:
+    from pytest_nvfp4 import checking, oracle
+    from pytest_nvfp4.results import page
+    from pytest_nvfp4.results.compare import named
+
+    if path.suffix not in (".html", ".htm"):
+        raise ValueError(f"--html is {str(path)!r}; its name must end in .html")
+    binding = oracle.load()
+    maps = [page.NamedMap("oracle", binding.plans, binding.metadata)]
+    for label, file in map(named, plans):
+        checked = checking.check(file)
+        if not checked.judgement.accepted:
+            raise ValueError(f"{file} is rejected: {checked.judgement.findings[0]}")
+        name = label or Path(file).name
+        if name in {given.name for given in maps}:
+            raise ValueError(
+                f"two plan maps are called {name!r}; give each a name, as in --plans new={file}"
+            )
+        maps.append(page.NamedMap(name, checked.judgement.plans, checked.metadata))
+    try:
+        page.write(path, comparison, maps)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror}") from None
 
 
 def verify(options: argparse.Namespace) -> int:

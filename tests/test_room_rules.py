@@ -29,7 +29,7 @@ FLOORS = {
     "implementations": {"plans", "model"},
     "faults": {"plans"},
     "markers": {"plans", "knobs"},
-    "results": set(),
+    "results": {"plans"},
     "checking": {"plans", "oracle", "model"},
     "suite": {"knobs", "plans", "oracle", "model", "implementations", "faults", "fuzz", "results"},
     "plugin": {"plans", "oracle", "markers", "suite"},

@@ -6,7 +6,17 @@ from itertools import islice
 
 from pytest_nvfp4.results import badge
 from pytest_nvfp4.results.contracts import LEVELS, Specification
-from pytest_nvfp4.results.marks import ASCII, STYLE, UNICODE, URGENCY, Glyphs, Line, Segment, worst
+from pytest_nvfp4.results.marks import (
+    ASCII,
+    STYLE,
+    UNICODE,
+    URGENCY,
+    Glyphs,
+    Line,
+    Segment,
+    counted,
+    worst,
+)
 from pytest_nvfp4.results.report import Implementation, Run
 from pytest_nvfp4.results.text import clip, columns, pad, visible, wrap
 from pytest_nvfp4.results.verdicts import (
@@ -26,9 +36,6 @@ _MESSAGE_LINES = 6
 _TITLE = 22
 _CELLS = (7, 8, 9, 8)
 """Columns of the four counts: MUST and SHOULD in process, then over JSON lines."""
-
-_NOUNS = (Verdict.ERROR, Verdict.KNOWN_DEVIATION)
-"""The verdicts of which there are several in the plural."""
 
 _BADGE = {"green": {"green": True}, "blue": {"blue": True}, "red": {"red": True}}
 """The terminal's name of a badge's colour, where that is not yellow."""
@@ -134,8 +141,7 @@ class _Table:
         for verdict in (Verdict.PASSED, *(v for v in URGENCY if v is not Verdict.PASSED)):
             if counts.of(verdict):
                 parts += [(", ", {})] if parts else []
-                several = "s" if counts.of(verdict) > 1 and verdict in _NOUNS else ""
-                parts.append((f"{counts.of(verdict)} {verdict.words}{several}", STYLE[verdict]))
+                parts.append((counted(counts.of(verdict), verdict), STYLE[verdict]))
         cases = sum(len(result.cases) for result in results)
         facts = f"{cases:,} cases in {run.seconds:.1f} s, seed {run.seed}"
         parts = parts or [("no contract was selected", {})]
@@ -243,7 +249,7 @@ def _note(number: int, verdict: Verdict, total: int) -> str:
         return "not claimed"
     if verdict is Verdict.KNOWN_DEVIATION:
         return f"{number} known dev."
-    return f"{number} {verdict.words}{'s' if number > 1 and verdict in _NOUNS else ''}"
+    return counted(number, verdict)
 
 
 def _bold() -> dict[str, bool]:

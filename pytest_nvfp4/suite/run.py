@@ -20,10 +20,20 @@ from typing import Any
 import pytest
 
 import pytest_nvfp4
+from pytest_nvfp4 import oracle
 from pytest_nvfp4.implementations.examine import examine
 from pytest_nvfp4.implementations.interface import Description, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
-from pytest_nvfp4.results import badge, contracts, deviations, report, reproducer, table
+from pytest_nvfp4.results import (
+    badge,
+    compare,
+    contracts,
+    deviations,
+    page,
+    report,
+    reproducer,
+    table,
+)
 from pytest_nvfp4.results.text import visible
 from pytest_nvfp4.results.verdicts import (
     CaseResult,
@@ -284,7 +294,7 @@ class Run:
     def _write_files(self, raw: list[CaseResult], judged: Collection[str]) -> None:
         if self.settings.write_deviations is not None:
             deviations.write(self.settings.write_deviations, raw, self._previous(), judged)
-        if not (self.settings.report or self.settings.badges):
+        if not (self.settings.report or self.settings.badges or self.settings.html):
             return
         whole = report.build(
             self.specification,
@@ -299,6 +309,10 @@ class Run:
             report.write(self.settings.report, whole)
         for path in self.settings.badges:
             badge.write(path, badge.from_report(whole))
+        if self.settings.html:
+            binding = oracle.load()
+            base = page.NamedMap("oracle", binding.plans, binding.metadata)
+            page.write(self.settings.html, compare.of([(None, whole)], self.specification), [base])
 
     def _previous(self) -> deviations.Deviations:
         """The deviations whose reasons a new file keeps: the given ones, or its own old ones."""
