@@ -11,13 +11,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest_nvfp4
-
-if TYPE_CHECKING:
-    from pytest_nvfp4.results.compare import Comparison
-    from pytest_nvfp4.results.report import Implementation
 
 USAGE_ERROR = 4
 MOST_PROCESSES = 64
@@ -269,54 +264,35 @@ def diff(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     """Compare reports contract by contract; with --html also as a page that needs nothing else."""
-    from pytest_nvfp4.results import compare, contracts, marks, matrix
+    from pytest_nvfp4 import comparing
 
-    comparison = compare.read(options.reports, contracts.packaged())
-    if options.html is not None:
-        _write_page(Path(options.html), comparison, options.plans)
-    elif options.plans:
-        raise ValueError("--plans is shown on the page only; add --html FILE.html")
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
-    colour = options.color == "always" or (
-        options.color == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    )
-    for line in matrix.lines(comparison, ascii_only=encoding != "utf8", everything=options.all):
-        print(marks.painted(line) if colour else "".join(text for text, _ in line).rstrip())
+    watched = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for line in comparing.lines(
+        options.reports,
+        options.plans,
+        options.html,
+        everything=options.all,
+        colour=options.color == "always" or (options.color == "auto" and watched),
+        ascii_only=encoding != "utf8",
+    ):
+        print(line)
     return 0
-
-
-def _write_page(path: Path, comparison: "Comparison", plans: Sequence[str]) -> None:
-    from pytest_nvfp4 import checking, oracle
-    from pytest_nvfp4.results import page
-    from pytest_nvfp4.results.compare import named
-
-    if path.suffix not in (".html", ".htm"):
-        raise ValueError(f"--html is {str(path)!r}; its name must end in .html")
-    binding = oracle.load()
-    maps = [page.NamedMap("oracle", binding.plans, binding.metadata)]
-    for label, file in map(named, plans):
-        checked = checking.check(file)
-        if not checked.judgement.accepted:
-            raise ValueError(f"{file} is rejected: {checked.judgement.findings[0]}")
-        name = label or Path(file).name
-        if name in {given.name for given in maps}:
-            raise ValueError(
-                f"two plan maps are called {name!r}; give each a name, as in --plans new={file}"
-            )
-        maps.append(page.NamedMap(name, checked.judgement.plans, checked.metadata))
-    try:
-        page.write(path, comparison, maps)
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror}") from None
 
 
 def verify(options: argparse.Namespace) -> int:
     """Prove reports: their own digests and verdicts, the suite and contracts of this package, and
     on request the deviations and the implementation; prove badges by the report among the files.
     """
+    from pytest_nvfp4.implementations.examine import describe
     from pytest_nvfp4.results import verifying
+    from pytest_nvfp4.results.report import Implementation
 
-    own = None if options.impl is None else _described(options.impl)
+    own = None
+    if options.impl is not None:
+        told = describe(options.impl)
+        names = ("name", "version", "language", "homepage", "capabilities")
+        own = Implementation(target=options.impl, **{name: getattr(told, name) for name in names})
     status = 0
     for name, problems in verifying.verify(options.files, options.deviations, own):
         for problem in problems:
@@ -324,27 +300,6 @@ def verify(options: argparse.Namespace) -> int:
         print(_shown(f"{name} is {'not ' * bool(problems)}proven"))
         status = max(status, bool(problems))
     return status
-
-
-def _described(impl: str) -> "Implementation":
-    """What an implementation says of itself now."""
-    from pytest_nvfp4.implementations.examine import open_transport
-    from pytest_nvfp4.implementations.interface import SubjectError, decode_description
-    from pytest_nvfp4.implementations.loader import TargetError, load
-    from pytest_nvfp4.results.report import Implementation
-
-    try:
-        target = load(impl)
-        transport = open_transport(target, target.transports[0], 60.0)
-        try:
-            kind, data = transport.call("describe", {})
-        finally:
-            transport.close()
-        told = decode_description(data if kind == "ok" else None)
-    except (TargetError, SubjectError) as error:
-        raise ValueError(f"{impl} does not describe itself: {error}") from None
-    names = ("name", "version", "language", "homepage", "capabilities")
-    return Implementation(target=impl, **{name: getattr(told, name) for name in names})
 
 
 if __name__ == "__main__":

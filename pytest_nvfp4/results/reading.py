@@ -41,7 +41,8 @@ def read_report(path: str) -> dict[str, Any]:
     refuse_another_version(path, data)
     problems = reports.inconsistencies(data)
     if problems:
-        more = f" ({len(problems) - 1} more problems)" if len(problems) > 1 else ""
+        rest = len(problems) - 1
+        more = f" (and {rest} more, which verify lists)" if rest else ""
         raise ValueError(f"{path} is not a report that can be trusted: {problems[0]}{more}")
     assert isinstance(data, dict)
     return data

@@ -310,7 +310,7 @@ class Run:
         for path in self.settings.badges:
             badge.write(path, badge.from_report(whole))
         if self.settings.html:
-            binding = oracle.load()
+            binding = oracle.load()  # what every plan map can be held against
             base = page.NamedMap("oracle", binding.plans, binding.metadata)
             page.write(self.settings.html, compare.of([(None, whole)], self.specification), [base])
 

@@ -169,7 +169,7 @@ def _change(old: int | None, new: int | None) -> Html:
     )
 
 
-def _chip(tactic: int) -> list[Html]:
+def _chip(tactic: int) -> list[Html | str]:
     """A tactic's id and, small, its variant: whether operands are swapped, and the scheduler."""
     variant = ""
     if 0 <= tactic < len(TACTICS):
@@ -177,7 +177,7 @@ def _chip(tactic: int) -> list[Html]:
         variant = (
             f"{'⇄ ' if found.swap_ab else ''}{'sk' if found.scheduler == 'stream-k' else 'dp'}"
         )
-    return [tag("b", tactic), tag("small", variant)]
+    return [tag("b", tactic), " ", tag("small", variant)]
 
 
 def _title(tactic: int | None) -> str:
@@ -230,7 +230,9 @@ def _environments(maps: Sequence[NamedMap]) -> Html | None:
         tag("th", "field", scope="col"),
         [tag("th", foreign(named.name, 80), scope="col") for named in maps],
     )
-    title = "Environments" + (f": {differing} fields differ" if differing else "")
+    title = "Environments" + (
+        f": {differing} field{'s differ' if differing > 1 else ' differs'}" if differing else ""
+    )
     table = tag("table", tag("thead", head), tag("tbody", rows), class_="environments")
     scroll = tag("div", table, class_="scroll", tabindex=0, role="group", aria_label="environments")
     return tag("details", tag("summary", title), scroll)

@@ -94,7 +94,7 @@
   const reveal = () => {
     let id = "";
     try { id = decodeURIComponent(location.hash.slice(1)); } catch { return; }
-    const target = id && one(id);
+    const target = one(id);
     const area = target?.closest("details");
     if (area) { area.open = true; target.scrollIntoView(); }
   };
