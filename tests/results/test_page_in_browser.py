@@ -206,7 +206,11 @@ def test_all_text_stands_out_from_what_is_behind_it(two: browsers.Browser, schem
 
 
 @pytest.mark.parametrize("width", [320, 400, 1280])
-def test_the_page_is_never_wider_than_its_window(two: browsers.Browser, width: int) -> None:
+def test_the_page_is_never_wider_than_its_window(
+    shown: Callable[..., browsers.Browser], width: int
+) -> None:
+    long = hostile(report_of(outcome(FAULTY)), "x" * 5000)
+    two = shown(report_of(outcome()), long)
     two.call(
         "Emulation.setDeviceMetricsOverride",
         width=width,

@@ -89,15 +89,4 @@
     choice.hidden = false;
     choose();
   }
-
-  // A link to a contract opens the area that it is in.
-  const reveal = () => {
-    let id = "";
-    try { id = decodeURIComponent(location.hash.slice(1)); } catch { return; }
-    const target = one(id);
-    const area = target?.closest("details");
-    if (area) { area.open = true; target.scrollIntoView(); }
-  };
-  addEventListener("hashchange", reveal);
-  reveal();
 })();
