@@ -97,8 +97,22 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("left")
     sub.add_argument("right")
     sub.add_argument("--all", action="store_true", help="every row, however many")
-    sub = command("verify", verify, "prove that a report is consistent")
-    sub.add_argument("report")
+    sub = command("compare", compare, "lay reports side by side, in the terminal and as a page")
+    sub.add_argument("reports", nargs="+", metavar="[NAME=]REPORT", help="1 to 8 reports")
+    sub.add_argument("--html", metavar="FILE.html", help="write one self-contained page")
+    sub.add_argument(
+        "--plans",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="a cache file to show on the page beside the oracle; repeatable",
+    )
+    sub.add_argument("--all", action="store_true", help="every contract, however dull")
+    sub.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    sub = command("verify", verify, "prove reports and badges")
+    sub.add_argument("files", nargs="+", metavar="FILE", help="a report, or badges with theirs")
+    sub.add_argument("--deviations", metavar="FILE.toml", help="the run was given these")
+    sub.add_argument("--impl", metavar="IMPL", help="the report is of this implementation")
     return parser
 
 
@@ -248,20 +262,44 @@ def diff(options: argparse.Namespace) -> int:
     return 1 if lines else 0
 
 
-def verify(options: argparse.Namespace) -> int:
-    """Check a report against its schema, its own digests and this package's specification."""
-    from pytest_nvfp4.results import report
+def compare(options: argparse.Namespace) -> int:
+    """Compare reports contract by contract; with --html also as a page that needs nothing else."""
+    from pytest_nvfp4 import comparing
 
-    try:
-        text = Path(options.report).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"cannot read {options.report}: {error}") from None
-    problems = report.verify(report.loads(text))
-    for problem in problems:
-        print(problem)
-    if not problems:
-        print(f"{options.report} is consistent")
-    return 1 if problems else 0
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
+    watched = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for line in comparing.lines(
+        options.reports,
+        options.plans,
+        options.html,
+        everything=options.all,
+        colour=options.color == "always" or (options.color == "auto" and watched),
+        ascii_only=encoding != "utf8",
+    ):
+        print(line)
+    return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Prove reports: their own digests and verdicts, the suite and contracts of this package, and
+    on request the deviations and the implementation; prove badges by the report among the files.
+    """
+    from pytest_nvfp4.implementations.examine import describe
+    from pytest_nvfp4.results import verifying
+    from pytest_nvfp4.results.report import Implementation
+
+    own = None
+    if options.impl is not None:
+        told = describe(options.impl)
+        names = ("name", "version", "language", "homepage", "capabilities")
+        own = Implementation(target=options.impl, **{name: getattr(told, name) for name in names})
+    status = 0
+    for name, problems in verifying.verify(options.files, options.deviations, own):
+        for problem in problems:
+            print(_shown(f"{name}: {problem}"))
+        print(_shown(f"{name} is {'not ' * bool(problems)}proven"))
+        status = max(status, bool(problems))
+    return status
 
 
 if __name__ == "__main__":

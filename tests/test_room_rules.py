@@ -29,12 +29,13 @@ FLOORS = {
     "implementations": {"plans", "model"},
     "faults": {"plans"},
     "markers": {"plans", "knobs"},
-    "results": set(),
+    "results": {"plans"},
     "checking": {"plans", "oracle", "model"},
     "suite": {"knobs", "plans", "oracle", "model", "implementations", "faults", "fuzz", "results"},
     "plugin": {"plans", "oracle", "markers", "suite"},
     "demo": {"plans", "oracle", "model", "implementations"},
-    "cli": {"checking", "demo", "oracle", "implementations", "results", "suite"},
+    "comparing": {"oracle", "checking", "results"},
+    "cli": {"checking", "comparing", "demo", "oracle", "implementations", "results", "suite"},
 }
 
 

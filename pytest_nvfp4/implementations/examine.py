@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_nvfp4.implementations.interface import Description, SubjectError, decode_description
-from pytest_nvfp4.implementations.loader import Target
+from pytest_nvfp4.implementations.loader import Target, TargetError, load
 from pytest_nvfp4.implementations.smoke import Check, smoke
 from pytest_nvfp4.implementations.subject import Subject, Transport
 from pytest_nvfp4.implementations.transports import IN_PROCESS
@@ -27,6 +27,20 @@ class Examined:
 def open_transport(target: Target, name: str, timeout: float) -> Transport:
     """A transport to a fresh subject; raises TargetError where a Python adapter cannot be made."""
     return target.in_process() if name == IN_PROCESS else target.json_lines(timeout=timeout)
+
+
+def describe(text: str, timeout: float = 60.0) -> Description:
+    """What the implementation named by `text` says of itself; ValueError, one sentence."""
+    try:
+        target = load(text)
+        transport = open_transport(target, target.transports[0], timeout)
+        try:
+            kind, data = transport.call("describe", {})
+        finally:
+            transport.close()
+        return decode_description(data if kind == "ok" else None)
+    except (TargetError, SubjectError, ValueError) as error:
+        raise ValueError(f"{text} does not describe itself: {error}") from None
 
 
 def examine(target: Target, name: str, timeout: float) -> Examined:

@@ -74,8 +74,7 @@ def build(
     if run.started.tzinfo is None:
         raise ValueError("The start of the run has no time zone; give an aware time.")
     complete = run.whole and [r.contract for r in results] == list(specification.contracts)
-    own: dict[str, Any] = _plain({name: getattr(implementation, name) for name in _IDENTITY})
-    own["capabilities"] = sorted(set(own["capabilities"]))
+    own = _own(implementation)
     report: dict[str, Any] = {
         "report_version": REPORT_VERSION,
         "suite": {
@@ -110,6 +109,17 @@ def build(
     return report
 
 
+def identity(implementation: Implementation) -> str:
+    """The digest of what an implementation says of itself, as reports carry it."""
+    return digest(_own(implementation))
+
+
+def _own(implementation: Implementation) -> dict[str, Any]:
+    own: dict[str, Any] = _plain({name: getattr(implementation, name) for name in _IDENTITY})
+    own["capabilities"] = sorted(set(own["capabilities"]))
+    return own
+
+
 def dumps(report: Mapping[str, Any]) -> str:
     """The report as text: two-space indent, members in the report's order, one final LF."""
     return json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -141,9 +151,20 @@ def loads(text: str) -> Any:
 def verify(report: object) -> list[str]:
     """Everything that is inconsistent in a report, one sentence each; an empty list if nothing is.
 
+    Any JSON data may be given. After what `inconsistencies` finds come the contracts against this
+    package's specification, where the report names its version.
+    """
+    found = inconsistencies(report)
+    if isinstance(report, dict) and not schema.problems(report, _schema()):
+        found += _against(packaged(), report)
+    return found
+
+
+def inconsistencies(report: object) -> list[str]:
+    """Where a report disagrees with itself, whatever suite it was made by.
+
     Any JSON data may be given. The format comes first, and nothing else is looked at before that
-    is right; then the digests, the verdicts against the cases, the counts, and the contracts
-    against this package's specification where the report names its version.
+    is right; then the digests, the verdicts against the cases, and the counts.
     """
     found = schema.problems(report, _schema())
     if found or not isinstance(report, dict):
@@ -162,7 +183,7 @@ def verify(report: object) -> list[str]:
     for level in LEVELS:
         if report["summary"][level] != _summary(results, level):
             found.append(f"The summary of {level} does not add up.")
-    return found + _against(packaged(), report)
+    return found
 
 
 def contract_results(report: Mapping[str, Any]) -> tuple[ContractResult, ...]:
@@ -233,7 +254,7 @@ def _contract(result: ContractResult) -> dict[str, Any]:
 
 
 def _case(case: CaseResult) -> dict[str, Any]:
-    return {
+    data = {
         "case": case.case,
         "transport": case.transport,
         "verdict": case.verdict.value,
@@ -241,6 +262,7 @@ def _case(case: CaseResult) -> dict[str, Any]:
         "seconds": round(case.seconds, 3),
         "reproducer": case.reproducer,
     }
+    return data | ({"reproduction": case.reproduction} if case.reproduction else {})
 
 
 def _deviation(deviation: Deviation) -> dict[str, Any]:

@@ -18,6 +18,9 @@ _LONGEST = 120
 
 _DIGEST = 12
 
+_SHOWN = 2000
+"""Characters of each file in an excerpt: enough for most documents of the suite as a whole."""
+
 # A name that needs no digest: what it was made from can be read off it, it does not look like one
 # with a digest, and it stays distinct on file systems that ignore case.
 _EXACT = re.compile(r"[A-Z]{4}-[0-9]+--(?!(.*-)?[0-9a-f]{12}$)[a-z0-9._-]+")
@@ -48,6 +51,32 @@ def write(
     for path, content in files:
         publish(path, content)
     return tuple(path for path, _ in files)
+
+
+def excerpt(path: Path) -> str:
+    """What a reader wants to see of a case's files without opening them: the requests, then the
+    document, of each the beginning and the end; empty where there is neither.
+
+    It is for reports, which travel without these files. Bytes that are not UTF-8 are escaped.
+    """
+    parts = []
+    for suffix, title in ((".jsonl", "requests"), (".json", "document")):
+        if suffix == ".json" != path.suffix:
+            continue  # this case had no document: one that lies there is of an earlier run
+        try:
+            data = path.with_suffix(suffix).read_bytes()
+        except OSError:
+            continue
+        text = data.decode("utf-8", "backslashreplace")
+        parts.append(f"{title}, {len(data)} bytes:\n{_shortened(text)}")
+    return "\n".join(parts)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _SHOWN:
+        return text
+    head, tail = _SHOWN * 3 // 4, _SHOWN // 4
+    return f"{text[:head]}\n… {len(text) - _SHOWN} characters are left out here …\n{text[-tail:]}"
 
 
 def name(contract: str, case: str, transport: str = "") -> str:

@@ -1,15 +1,22 @@
-"""The terminal summary of a conformance run, as lines of styled segments.
+"""The terminal summary of a conformance run, as lines of styled segments."""
 
-A segment is a text with the markup names of pytest's terminal writer, as in
-`("9/9", {"green": True})`. Symbols, words and counts carry the meaning; colour only repeats it.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from pytest_nvfp4.results import badge
 from pytest_nvfp4.results.contracts import LEVELS, Specification
+from pytest_nvfp4.results.marks import (
+    ASCII,
+    STYLE,
+    UNICODE,
+    URGENCY,
+    Glyphs,
+    Line,
+    Segment,
+    counted,
+    worst,
+)
 from pytest_nvfp4.results.report import Implementation, Run
 from pytest_nvfp4.results.text import clip, columns, pad, visible, wrap
 from pytest_nvfp4.results.verdicts import (
@@ -22,9 +29,6 @@ from pytest_nvfp4.results.verdicts import (
     count,
 )
 
-Segment = tuple[str, dict[str, bool]]
-Line = list[Segment]
-
 _CASES_SHOWN = 5
 _MESSAGE_LINES = 6
 """A longer message is cut: the report has all of it."""
@@ -33,46 +37,8 @@ _TITLE = 22
 _CELLS = (7, 8, 9, 8)
 """Columns of the four counts: MUST and SHOULD in process, then over JSON lines."""
 
-_STYLE: Mapping[Verdict, dict[str, bool]] = {
-    Verdict.ERROR: {"red": True, "bold": True},
-    Verdict.FAILED: {"red": True, "bold": True},
-    Verdict.KNOWN_DEVIATION: {"yellow": True, "bold": True},
-    Verdict.SKIPPED: {"yellow": True},
-    Verdict.PASSED: {"green": True},
-    Verdict.NOT_CLAIMED: {"light": True},
-}
-
-_URGENCY = (
-    Verdict.ERROR,
-    Verdict.FAILED,
-    Verdict.KNOWN_DEVIATION,
-    Verdict.SKIPPED,
-    Verdict.PASSED,
-    Verdict.NOT_CLAIMED,
-)
-"""What a whole area is marked with: the first of these that any of its contracts has."""
-
-
-_NOUNS = (Verdict.ERROR, Verdict.KNOWN_DEVIATION)
-"""The verdicts of which there are several in the plural."""
-
 _BADGE = {"green": {"green": True}, "blue": {"blue": True}, "red": {"red": True}}
 """The terminal's name of a badge's colour, where that is not yellow."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Glyphs:
-    """The few characters beyond letters that the table is drawn with."""
-
-    marks: Mapping[Verdict, str]
-    none: str
-    dot: str
-    ellipsis: str
-    rule: str
-
-
-_UNICODE = _Glyphs(dict(zip(_URGENCY, "!✗≈○✓-", strict=True)), "·", "·", "…", "─")
-_ASCII = _Glyphs(dict(zip(_URGENCY, "!x~o+-", strict=True)), ".", "-", "...", "-")
 
 
 def lines(
@@ -89,19 +55,14 @@ def lines(
     No line is wider, except that the path of a reproducer stays whole. `ascii_only` draws with
     ASCII and escapes everything else, for a terminal that cannot show more.
     """
-    table = _Table(max(width, 80), _ASCII if ascii_only else _UNICODE, ascii_only=ascii_only)
+    table = _Table(max(width, 80), ASCII if ascii_only else UNICODE, ascii_only=ascii_only)
     return list(table.lines(specification, results, implementation, run))
-
-
-def plain(styled: Iterable[Line]) -> str:
-    """The lines without their styles, each ending in one line feed."""
-    return "".join("".join(text for text, _ in line) + "\n" for line in styled)
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
     width: int
-    glyphs: _Glyphs
+    glyphs: Glyphs
     ascii_only: bool
 
     def lines(
@@ -142,9 +103,9 @@ class _Table:
         self, name: str, title: str, part: Sequence[ContractResult], *, notes: bool
     ) -> Iterator[Line]:
         verdicts = [result.verdict for result in part]
-        worst = next((v for v in _URGENCY if v in verdicts), Verdict.NOT_CLAIMED)
+        most_urgent = worst(verdicts)
         row: Line = [
-            (self.glyphs.marks[worst] + " ", _STYLE[worst]),
+            (self.glyphs.marks[most_urgent] + " ", STYLE[most_urgent]),
             (f"{name:<6}", _bold()),
             (pad(clip(title, _TITLE, self.glyphs.ellipsis), _TITLE), {}),
         ]
@@ -156,8 +117,8 @@ class _Table:
                 ]
                 row.append(self._cell([v for v in found if v is not None], next(cells)))
         margin = [
-            (_note(count(verdicts).of(verdict), verdict, len(part)), _STYLE[verdict])
-            for verdict in _URGENCY
+            (_note(count(verdicts).of(verdict), verdict, len(part)), STYLE[verdict])
+            for verdict in URGENCY
             if notes and verdict is not Verdict.PASSED and verdict in verdicts
         ]
         # One note stands beside the counts, further ones below it.
@@ -169,20 +130,18 @@ class _Table:
     def _cell(self, verdicts: Sequence[Verdict], width: int) -> Segment:
         if not verdicts:
             return (f"{self.glyphs.none:>{width}}", {"light": True})
-        worst = next(verdict for verdict in _URGENCY if verdict in verdicts)
         passed = verdicts.count(Verdict.PASSED)
-        return (f"{f'{passed}/{len(verdicts)}':>{width}}", _STYLE[worst])
+        return (f"{f'{passed}/{len(verdicts)}':>{width}}", STYLE[worst(verdicts)])
 
     def _counts(
         self, specification: Specification, results: Sequence[ContractResult], run: Run
     ) -> Iterator[Line]:
         counts = count(result.verdict for result in results)
         parts: Line = []
-        for verdict in (Verdict.PASSED, *(v for v in _URGENCY if v is not Verdict.PASSED)):
+        for verdict in (Verdict.PASSED, *(v for v in URGENCY if v is not Verdict.PASSED)):
             if counts.of(verdict):
                 parts += [(", ", {})] if parts else []
-                several = "s" if counts.of(verdict) > 1 and verdict in _NOUNS else ""
-                parts.append((f"{counts.of(verdict)} {verdict.words}{several}", _STYLE[verdict]))
+                parts.append((counted(counts.of(verdict), verdict), STYLE[verdict]))
         cases = sum(len(result.cases) for result in results)
         facts = f"{cases:,} cases in {run.seconds:.1f} s, seed {run.seed}"
         parts = parts or [("no contract was selected", {})]
@@ -229,7 +188,7 @@ class _Table:
         mark = self.glyphs.marks[verdict]
         name = f"{name:<7} "
         text = self._clip(reason, 4 + len(name))
-        yield [(f"  {mark} ", _STYLE[verdict]), (name, {}), (text, {})]
+        yield [(f"  {mark} ", STYLE[verdict]), (name, {}), (text, {})]
 
     def _failures(self, results: Sequence[ContractResult]) -> Iterator[Line]:
         for result in results:
@@ -239,7 +198,7 @@ class _Table:
             mark = self.glyphs.marks[result.verdict]
             yield []
             yield [
-                (f"{mark} {contract.id} {result.verdict.words}", _STYLE[result.verdict]),
+                (f"{mark} {contract.id} {result.verdict.words}", STYLE[result.verdict]),
                 (f"  {contract.level.upper()}", {"light": True}),
             ]
             yield from self._wrapped(contract.text, 2)
@@ -252,7 +211,7 @@ class _Table:
     def _case(self, case: CaseResult) -> Iterator[Line]:
         about = f"{case.transport}: " if case.transport != NO_TRANSPORT else ""
         yield [
-            (f"    {self.glyphs.marks[case.verdict]} ", _STYLE[case.verdict]),
+            (f"    {self.glyphs.marks[case.verdict]} ", STYLE[case.verdict]),
             (self._clip(f"{about}{case.case}", 6), _bold()),
         ]
         yield from self._wrapped(case.message, 6, most=_MESSAGE_LINES)
@@ -290,7 +249,7 @@ def _note(number: int, verdict: Verdict, total: int) -> str:
         return "not claimed"
     if verdict is Verdict.KNOWN_DEVIATION:
         return f"{number} known dev."
-    return f"{number} {verdict.words}{'s' if number > 1 and verdict in _NOUNS else ''}"
+    return counted(number, verdict)
 
 
 def _bold() -> dict[str, bool]:

@@ -17,12 +17,20 @@ def visible(text: str, *, ascii_only: bool = False) -> str:
     White space becomes single spaces, a character that cannot be seen its escape, as in `\\x1b`;
     with `ascii_only` every character outside ASCII does.
     """
-    line = " ".join(text.split())
+    return escaped(" ".join(text.split()), ascii_only=ascii_only)
+
+
+def escaped(text: str, *, keep: str = "", ascii_only: bool = False) -> str:
+    """The text with its white space as it is, and each character that cannot be seen escaped.
+
+    `keep` holds the hidden characters, such as a line feed, that stay.
+    """
     return "".join(
         char.encode("unicode_escape").decode("ascii")
-        if unicodedata.category(char) in _HIDDEN or (ascii_only and not char.isascii())
+        if (unicodedata.category(char) in _HIDDEN and char not in keep)
+        or (ascii_only and not char.isascii())
         else char
-        for char in line
+        for char in text
     )
 
 

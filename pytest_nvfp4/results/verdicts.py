@@ -58,8 +58,9 @@ class CaseResult:
     """The outcome of one case of one contract over one transport.
 
     `case` is the parameter id, `message` the reason of anything but a pass, `seconds` the wall
-    time, `reproducer` the path of a file that shows the failure. Not-claimed is a verdict about a
-    contract and no case can have it.
+    time, `reproducer` the path of a file that shows the failure, `reproduction` the beginning and
+    the end of what that file holds. Not-claimed is a verdict about a contract and no case can have
+    it.
     """
 
     contract: str
@@ -69,6 +70,7 @@ class CaseResult:
     message: str = ""
     seconds: float = 0.0
     reproducer: str | None = None
+    reproduction: str = ""
 
     def __post_init__(self) -> None:
         where = f"Case {self.case!r} of {self.contract}"
@@ -89,6 +91,7 @@ class CaseResult:
             "message": self.message,
             "seconds": self.seconds,
             "reproducer": self.reproducer,
+            "reproduction": self.reproduction,
         }
 
     @classmethod

@@ -29,6 +29,7 @@ KNOBS = (
         "FILE",
         True,
     ),
+    Knob("html", "write the report as one self-contained page here", "FILE.html"),
     Knob("deviations", "known deviations, a TOML file", "FILE.toml"),
     Knob("write-deviations", "write the current failures as known deviations", "FILE.toml"),
     Knob("reproducers", "folder for what reproduces a failure (default: nvfp4-reproducers)", "DIR"),
@@ -56,6 +57,7 @@ class Settings:
     level: str
     report: Path | None
     badges: tuple[Path, ...]
+    html: Path | None
     deviations: Path | None
     write_deviations: Path | None
     reproducers: Path
@@ -96,6 +98,7 @@ class Settings:
             badges=tuple(
                 _path(config, str(b), sources["badge"], (".svg", ".json")) for b in badges
             ),
+            html=path("html", ".html", ".htm"),
             deviations=path("deviations", ".toml"),
             write_deviations=path("write-deviations", ".toml"),
             reproducers=path("reproducers") or config.invocation_params.dir / "nvfp4-reproducers",

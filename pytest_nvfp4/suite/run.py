@@ -13,16 +13,27 @@ import platform
 import sys
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pytest_nvfp4
+from pytest_nvfp4 import oracle
 from pytest_nvfp4.implementations.examine import examine
 from pytest_nvfp4.implementations.interface import Description, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
-from pytest_nvfp4.results import badge, contracts, deviations, report, table
+from pytest_nvfp4.results import (
+    badge,
+    compare,
+    contracts,
+    deviations,
+    page,
+    report,
+    reproducer,
+    table,
+)
 from pytest_nvfp4.results.text import visible
 from pytest_nvfp4.results.verdicts import (
     CaseResult,
@@ -216,7 +227,7 @@ class Run:
             return
         self.seconds = time.monotonic() - self._clock
         judged = self.selected if self.whole else frozenset()
-        raw = list(self._recorder.cases.values())
+        raw = [self._with_reproduction(case) for case in self._recorder.cases.values()]
         cases = self.deviations.apply(raw, judged)
         self.results = aggregate(
             self.specification,
@@ -232,6 +243,13 @@ class Run:
             # The run is over and its verdicts stand; that nobody can read them later is a mistake.
             self._unwritten = f"cannot write {error.filename}: {error.strerror}"
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def _with_reproduction(self, case: CaseResult) -> CaseResult:
+        """The case with what its reproducer holds, so that a report shows it without the files."""
+        if case.reproducer is None:
+            return case
+        path = self.config.invocation_params.dir / case.reproducer
+        return replace(case, reproduction=reproducer.excerpt(path))
 
     @property
     def whole(self) -> bool:
@@ -276,7 +294,7 @@ class Run:
     def _write_files(self, raw: list[CaseResult], judged: Collection[str]) -> None:
         if self.settings.write_deviations is not None:
             deviations.write(self.settings.write_deviations, raw, self._previous(), judged)
-        if not (self.settings.report or self.settings.badges):
+        if not (self.settings.report or self.settings.badges or self.settings.html):
             return
         whole = report.build(
             self.specification,
@@ -291,6 +309,10 @@ class Run:
             report.write(self.settings.report, whole)
         for path in self.settings.badges:
             badge.write(path, badge.from_report(whole))
+        if self.settings.html:
+            binding = oracle.load()  # what every plan map can be held against
+            base = page.NamedMap("oracle", binding.plans, binding.metadata)
+            page.write(self.settings.html, compare.of([(None, whole)], self.specification), [base])
 
     def _previous(self) -> deviations.Deviations:
         """The deviations whose reasons a new file keeps: the given ones, or its own old ones."""

@@ -1,5 +1,6 @@
 """Sample results of invented implementations, for the tests of this folder."""
 
+import copy
 import datetime
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -105,3 +106,18 @@ def report_of(
         suite_digest=NOTHING,
         deviations=deviations,
     )
+
+
+def hostile(data: Any, text: str) -> Any:
+    """Every free text of a report replaced; what the format fixes stays."""
+    made = copy.deepcopy(data)
+    for name in ("target", "name", "version", "language", "homepage"):
+        made["implementation"][name] = text
+    for name in ("python", "platform", "selection"):
+        made["run"][name] = text
+    made["suite"]["version"] = text
+    for contract in made["contracts"]:
+        contract["text"] = text
+        for number, case in enumerate(contract["cases"]):
+            case.update(case=f"{number}{text}", message=text, reproducer=text, reproduction=text)
+    return made

@@ -25,6 +25,8 @@ jsonschema = pytest.importorskip("jsonschema")
 SCHEMA = json.loads(
     resources.files("pytest_nvfp4.results").joinpath("report.schema.json").read_text("utf-8")
 )
+OPTIONAL = {"reproduction"}
+"""Members that reports of version 1 did not always have."""
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 MIXED = {
@@ -54,7 +56,8 @@ def test_the_schema_is_a_schema_with_closed_objects() -> None:
         if isinstance(node, dict):
             if node.get("type") == "object":
                 assert node["additionalProperties"] is False
-                assert sorted(node["required"]) == sorted(node["properties"])
+                assert set(node["properties"]) - set(node["required"]) <= OPTIONAL
+                assert set(node["required"]) <= set(node["properties"])
             for child in node.values():
                 walk(child)
 
@@ -185,6 +188,19 @@ def test_results_come_back_out_of_a_report() -> None:
     assert [(r.contract.id, r.verdict, r.cases) for r in back] == [
         (r.contract.id, r.verdict, r.cases) for r in results
     ]
+
+
+def test_a_reproduction_is_carried_where_there_is_one() -> None:
+    results = outcome({"MERG-1": V.FAILED})
+    (failed,) = [r for r in results if r.contract.id == "MERG-1"]
+    shown = replace(failed.cases[0], reproduction="document, 2 bytes:\n{}")
+    results = tuple(replace(r, cases=(shown, *r.cases[1:])) if r is failed else r for r in results)
+    made = report_of(results)
+    VALIDATOR.validate(made)
+    assert report.verify(made) == []
+    cases = [c for entry in made["contracts"] for c in entry["cases"]]
+    assert [c["reproduction"] for c in cases if "reproduction" in c] == ["document, 2 bytes:\n{}"]
+    assert [r.cases for r in report.contract_results(made)] == [r.cases for r in results]
 
 
 def test_hostile_text_is_carried_and_not_believed() -> None:

@@ -81,3 +81,22 @@ def test_a_case_that_looks_like_a_digest_gets_its_own() -> None:
     hashed = reproducer.name("NDOC-1", "a b")
     twin = hashed.removeprefix("NDOC-1--")
     assert reproducer.name("NDOC-1", twin) != hashed
+
+
+def test_an_excerpt_shows_requests_and_document_and_says_what_it_leaves_out(
+    tmp_path: Path,
+) -> None:
+    path, _ = reproducer.write(tmp_path, "NDOC-1", "a", document=b"\xff{}", requests=[{"seq": 1}])
+    assert reproducer.excerpt(path) == (
+        'requests, 11 bytes:\n{"seq": 1}\n\ndocument, 3 bytes:\n\\xff{}'
+    )
+    long = bytes(range(48, 58)) * 500
+    (path,) = reproducer.write(tmp_path, "NDOC-1", "b", document=long)
+    shown = reproducer.excerpt(path)
+    assert "document, 5000 bytes:" in shown
+    assert "… 3000 characters are left out here …" in shown
+    assert shown.endswith("789")
+    assert len(shown) < 2200
+    (path,) = reproducer.write(tmp_path, "NDOC-1", "b", requests=[])
+    assert reproducer.excerpt(path) == "requests, 0 bytes:\n", "the document is of another run"
+    assert reproducer.excerpt(tmp_path / "absent.json") == ""

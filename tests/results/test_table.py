@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nvfp4.results import table
+from pytest_nvfp4.results import marks, table
 from pytest_nvfp4.results.text import columns
 from pytest_nvfp4.results.verdicts import (
     IN_PROCESS,
@@ -32,7 +32,7 @@ def shown(
     ascii_only: bool = False,
     whole: bool = True,
     name: str = "toy-cache",
-) -> list[table.Line]:
+) -> list[marks.Line]:
     return table.lines(
         SPEC,
         results,
@@ -63,7 +63,7 @@ def golden(text: str) -> str:
 
 
 def test_a_run_without_a_blemish_is_short() -> None:
-    assert table.plain(shown(outcome())) == golden("""
+    assert marks.plain(shown(outcome())) == golden("""
         toy-cache 0.3 (C++) against specification 1.0
 
                                            in process       JSON lines
@@ -123,7 +123,7 @@ BAD = {
 
 def test_everything_that_can_go_wrong_is_shown() -> None:
     results = changed(BAD, claimed=ALL - {"flashinfer-import"})
-    assert table.plain(shown(results)) == golden("""
+    assert marks.plain(shown(results)) == golden("""
         toy-cache 0.3 (C++) against specification 1.0
 
                                            in process       JSON lines
@@ -177,7 +177,7 @@ def test_everything_that_can_go_wrong_is_shown() -> None:
 def test_the_same_in_ascii() -> None:
     cases = {**BAD, "NDOC-8": [case("NDOC-8", V.FAILED, name="größe", message="漢\x1b[0m")]}
     results = changed(cases, claimed=ALL - {"flashinfer-import"})
-    text = table.plain(shown(results, ascii_only=True, name="Käse"))
+    text = marks.plain(shown(results, ascii_only=True, name="Käse"))
     assert text.isascii()
     for line in (
         r"K\xe4se 0.3 (C++) against specification 1.0",
@@ -201,7 +201,7 @@ def test_colour_is_never_the_only_difference() -> None:
     assert len(marks) == len(one)
 
 
-def rows_of_each() -> dict[Verdict, table.Line]:
+def rows_of_each() -> dict[Verdict, marks.Line]:
     """The line of the area MERG where its first contract has each verdict."""
     found = {}
     for verdict in Verdict:
@@ -233,7 +233,7 @@ def test_pytest_s_own_writer_accepts_every_line(pytestconfig: pytest.Config) -> 
 def test_at_most_five_cases_of_a_contract_are_listed() -> None:
     def listing(number: int) -> list[str]:
         cases = [case("MERG-1", V.FAILED, name=f"n{i:02}") for i in range(number)]
-        text = table.plain(shown(changed({"MERG-1": cases})))
+        text = marks.plain(shown(changed({"MERG-1": cases})))
         return [line.strip() for line in text.splitlines()[-6:]]
 
     names = [f"✗ in process: n{i:02}" for i in range(5)]
@@ -244,13 +244,13 @@ def test_at_most_five_cases_of_a_contract_are_listed() -> None:
 
 def test_an_endless_message_is_cut() -> None:
     failed = case("MERG-1", V.FAILED, message="word " * 100_000)
-    lines = table.plain(shown(changed({"MERG-1": [failed]}))).splitlines()
+    lines = marks.plain(shown(changed({"MERG-1": [failed]}))).splitlines()
     assert lines[-7:] == ["      " + " ".join(["word"] * 15)[:74]] * 6 + ["      …"]
 
 
 def test_several_are_in_the_plural() -> None:
     verdicts = {"MERG-1": V.ERROR, "MERG-2": V.ERROR, "PUBL-1": V.KNOWN_DEVIATION}
-    text = table.plain(shown(outcome({**verdicts, "PUBL-2": V.KNOWN_DEVIATION})))
+    text = marks.plain(shown(outcome({**verdicts, "PUBL-2": V.KNOWN_DEVIATION})))
     assert "52 passed, 2 errors, 2 known deviations; 112 cases in 12.3 s" in text
     assert "  2 errors\n" in text
     assert "  2 known dev.\n" in text
@@ -262,7 +262,7 @@ def test_skips_of_one_transport_with_one_reason_take_one_line() -> None:
         c.id: [case(c.id, V.SKIPPED, message=reason), case(c.id, transport=JSON_LINES)]
         for c in SPEC.contracts
     }
-    text = table.plain(shown(changed(cases)))
+    text = marks.plain(shown(changed(cases)))
     assert text.count(reason) == 1
     assert f"  ○ PATH-1 and 55 more in process: {reason}\n" in text
     assert "○ PATH" not in text.partition("Badge")[0]
@@ -274,26 +274,26 @@ def test_skips_of_one_transport_with_one_reason_take_one_line() -> None:
 def test_a_partial_run_says_so_and_claims_nothing(
     results: tuple[ContractResult, ...], whole: bool
 ) -> None:
-    text = table.plain(shown(results, whole=whole))
+    text = marks.plain(shown(results, whole=whole))
     assert "Badge: partial run · v1.0 (lightgrey)\n" in text
     assert "writer" not in text
 
 
 def test_only_selected_areas_have_a_line() -> None:
-    text = table.plain(shown(outcome(selected={"MERG-1", "PUBL-5"})))
+    text = marks.plain(shown(outcome(selected={"MERG-1", "PUBL-5"})))
     assert "PATH" not in text
     assert "✓ MERG  Merge                     1/1       ·      1/1       ·\n" in text
     assert "✓ PUBL  Publication                 ·     1/1        ·     1/1\n" in text
 
 
 def test_a_run_without_contracts_is_no_success() -> None:
-    text = table.plain(shown(()))
+    text = marks.plain(shown(()))
     assert "✓" not in text
     assert "no contract was selected; 0 cases" in text
 
 
 def test_a_hostile_name_is_harmless() -> None:
-    text = table.plain(shown(outcome(), name="<script>\x1b]0;pwned\x07" + "y" * 100))
+    text = marks.plain(shown(outcome(), name="<script>\x1b]0;pwned\x07" + "y" * 100))
     first = text.splitlines()[0]
     assert first.startswith(r"<script>\x1b]0;pwned\x07yyy")
     assert columns(first) == 80
@@ -319,7 +319,7 @@ def test_no_line_is_too_wide_and_none_holds_a_control_character(
         "NDOC-1": [case("NDOC-1", verdict, name=name, message=message)],
     }
     lines = shown(changed(cases), width=width, ascii_only=ascii_only, name=name)
-    for line in table.plain(lines).splitlines():
+    for line in marks.plain(lines).splitlines():
         assert columns(line) <= max(width, 80)
         assert line.isprintable() or not line
         assert line.isascii() or not ascii_only
@@ -328,4 +328,4 @@ def test_no_line_is_too_wide_and_none_holds_a_control_character(
 def test_a_path_is_never_cut() -> None:
     path = "/tmp/" + "deep/" * 40 + "NDOC-1--a.json"
     failed = replace(case("NDOC-1", V.FAILED, transport=IN_PROCESS), reproducer=path)
-    assert f"      reproducer: {path}\n" in table.plain(shown(changed({"NDOC-1": [failed]})))
+    assert f"      reproducer: {path}\n" in marks.plain(shown(changed({"NDOC-1": [failed]})))

@@ -26,6 +26,7 @@ import pytest
         (["--nvfp4-level=may"], "--nvfp4-level is 'may'; use must or should"),
         (["--nvfp4-report=r.xml"], "--nvfp4-report is 'r.xml'; its name must end in .json"),
         (["--nvfp4-badge=b.png"], "--nvfp4-badge is 'b.png'; its name must end in .svg or .json"),
+        (["--nvfp4-html=p.pdf"], "--nvfp4-html is 'p.pdf'; its name must end in .html or .htm"),
         (["--nvfp4-seed=-1"], "--nvfp4-seed is '-1'; use a non-negative integer"),
         (["--nvfp4-seed=one"], "--nvfp4-seed"),
         (["--nvfp4-timeout=0"], "--nvfp4-timeout is '0'; use a number of seconds above 0"),
