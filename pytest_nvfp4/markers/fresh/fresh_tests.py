@@ -117,10 +117,9 @@ class FreshTests:
         """Run all runs and publish their reports, but put the last ones into `last` if given."""
         results = [Result(run, request.timeout) for run in request.runs]
         single = len(results) == 1
-        published = 0
+        held: list[pytest.TestReport] = []  # a teardown, until it is known that no rerun follows
 
         def hear(number: int, message: tuple[str, object]) -> None:
-            nonlocal published
             kind, value = message
             result = results[number]
             if kind != "report":
@@ -128,9 +127,10 @@ class FreshTests:
                 return
             report = restore(item, value)  # type: ignore[arg-type]
             result.reports.append(report)
-            if single and report.when != TEARDOWN:
-                published += 1
-                publish(item, report)
+            if single:
+                held.append(report)
+                while held and (len(held) > 1 or held[0].when != TEARDOWN):
+                    publish(item, held.pop(0))
 
         starts = (self._start(item, run, request) for run in request.runs)
         going_on = True
@@ -148,9 +148,10 @@ class FreshTests:
         warn(item, (warning for result in results for warning in result.warnings))
         if any(result.stop is not None for result in results):
             return results
-        reports = results[0].reports[published:] if single else self._merge(item, request, results)
         if single:
-            reports = [*reports, *_of_its_end(item, results[0])]
+            reports = [*held, *_of_its_end(item, results[0])]
+        else:
+            reports = self._merge(item, request, results)
         *now, final = reports
         for report in now:
             publish(item, report)

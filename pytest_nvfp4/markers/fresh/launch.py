@@ -4,11 +4,13 @@ The child is given the arguments of this run, whole, so that pytest finds the sa
 plugins, conftest files and options; only what it collects is narrowed, once all of these are there.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -124,17 +126,25 @@ def _workerinput(config: pytest.Config) -> dict[str, Any]:
     """What makes plugins leave files and caches to the parent, as they do under pytest-xdist.
 
     In a worker it is that worker's own. Elsewhere the name is the one that pytest-xdist gives to a
-    run without workers.
+    run without workers, and plugins are asked what they would tell one.
     """
-    given: dict[str, Any] = getattr(config, "workerinput", {})
-    if given:
-        return {name: value for name, value in given.items() if _is_plain(value)}
-    told = {"workerid": "master", "workercount": 1, "testrunuid": f"fresh-{os.getpid()}"}
-    told["mainargv"] = list(sys.argv)
-    port = getattr(getattr(config, "failures_db", None), "sock_port", None)
-    if isinstance(port, int):
-        told["sock_port"] = port  # pytest-rerunfailures asks its workers to connect to it
-    return told
+    told: dict[str, Any] = dict(getattr(config, "workerinput", {}))
+    if not told:
+        told = {
+            "workerid": "master",
+            "workercount": 1,
+            "testrunuid": f"fresh-{os.getpid()}",
+            "mainargv": list(sys.argv),
+        }
+        node = SimpleNamespace(
+            config=config, workerinput=told, gateway=SimpleNamespace(id="master")
+        )
+        tell = getattr(config.hook, "pytest_configure_node", None)
+        for implementation in tell.get_hookimpls() if tell is not None else ():
+            # One that needs a real worker has nothing to say to this one.
+            with contextlib.suppress(Exception):
+                implementation.function(node=node)
+    return {name: value for name, value in told.items() if _is_plain(value)}
 
 
 def _is_plain(value: object) -> bool:
