@@ -22,17 +22,18 @@ ROOMS = {
 # Inside pytest_nvfp4: a package or module → what it may import of its siblings, from the ground up.
 FLOORS = {
     "knobs": set(),
+    "hooks": set(),
     "plans": set(),
     "oracle": {"plans"},
     "model": {"plans"},
     "fuzz": {"plans", "model"},
     "implementations": {"plans", "model"},
     "faults": {"plans"},
-    "markers": {"plans", "knobs"},
     "results": set(),
     "checking": {"plans", "oracle", "model"},
+    "markers": {"plans", "knobs", "hooks", "model", "checking", "faults"},
     "suite": {"knobs", "plans", "oracle", "model", "implementations", "faults", "fuzz", "results"},
-    "plugin": {"plans", "oracle", "markers", "suite"},
+    "plugin": {"plans", "hooks", "oracle", "markers", "suite"},
     "demo": {"plans", "oracle", "model", "implementations"},
     "cli": {"checking", "demo", "oracle", "implementations", "results", "suite"},
 }

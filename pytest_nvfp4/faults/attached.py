@@ -4,7 +4,6 @@ It sees what audit events cannot: compiled code in this process, and every progr
 runs. The price is that each system call of a traced process stops it for some microseconds.
 """
 
-import contextlib
 import ctypes
 import os
 import re
@@ -54,9 +53,13 @@ class NotAttachedError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A successful call, who made it (None for this process itself), and its program's name."""
+    """A successful call, who made it (None for this process itself), and its program's name.
+
+    `name` is that of the system call.
+    """
 
     call: Call
+    name: str
     pid: int | None
     program: str
 
@@ -72,13 +75,14 @@ class Tracer:
         self._log = os.path.join(self._folder, "log")
         self._threads = [int(name) for name in os.listdir("/proc/self/task")]
         self._directory = os.getcwd()
+        # No filter by status: with one, strace 6.1 loses calls that other threads' calls interrupt.
         names = ",".join(f"?{name}" for name in (*_CALLS, *_LINKS, *_PROCESSES))
         _allow_tracing(True)
         try:
             self._process = subprocess.Popen(
                 [
                     *("strace", "-f", "-y", "-xx", "-s", "0", "-o", self._log),
-                    *("-e", f"trace={names}", "-e", "status=successful", "-e", "signal=none"),
+                    *("-e", f"trace={names}", "-e", "signal=none"),
                     *("-p", str(os.getpid())),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -100,17 +104,21 @@ class Tracer:
 
     def stop(self) -> list[Traced]:
         """Detach, and say what was done to files meanwhile, in order."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGINT)
+        self._detach()
+        with open(self._log, encoding="utf-8", errors="surrogateescape") as lines:
+            return read_changes(lines, self._threads, self._directory)
+
+    def close(self) -> None:
+        """Detach, where that was not yet done, and remove the log."""
+        self._detach()
+        shutil.rmtree(self._folder)
+
+    def _detach(self) -> None:
+        assert self._process.stderr is not None
+        self._process.send_signal(signal.SIGINT)  # nothing where it has ended
         self._process.wait()
         self._listener.join()
-        assert self._process.stderr is not None
         self._process.stderr.close()
-        try:
-            with open(self._log, encoding="utf-8", errors="surrogateescape") as lines:
-                return read_changes(lines, self._threads, self._directory)
-        finally:
-            shutil.rmtree(self._folder)
 
 
 def _allow_tracing(allowed: bool) -> None:
@@ -173,7 +181,7 @@ def read_changes(lines: Iterable[str], threads: Iterable[int], directory: str) -
             if call is not None and call.name == "open" and opened:
                 call = Call("open", strace.plain(opened[1]), "", call.creates, call.writes)
             if call is not None:
-                changes.append(Traced(call, who.pid, who.program))
+                changes.append(Traced(call, name, who.pid, who.program))
     return changes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,14 +10,19 @@ import pytest
 from pytest_nvfp4.markers.options import lock_defaults, settings_made, whole_run_wanted
 
 if TYPE_CHECKING:
+    from pytest_nvfp4.markers.frozen.frozen_summary import FrozenSummary
+    from pytest_nvfp4.markers.frozen.frozen_tests import FrozenTests
     from pytest_nvfp4.markers.hold_summary import HoldSummary
     from pytest_nvfp4.markers.locked_tests import LockedTests
 
 LOCK = "gpu_lock"
+FROZEN = "frozen_map"
 
 MARKERS = (
     f"{LOCK}(path=…, timeout=…, devices=…, scope='function', require_idle=False): "
     "run while holding the system-wide lock of the GPU",
+    f"{FROZEN}(path, complete=False, stats='auto', trace_children=False): "
+    "run on the plans of a file that nobody may change",
 )
 
 
@@ -28,6 +33,8 @@ class Markers:
         self._config = config
         self._locked: LockedTests | None = None
         self._holds: HoldSummary | None = None
+        self._frozen: FrozenTests | None = None
+        self._maps: FrozenSummary | None = None
         for marker in MARKERS:
             config.addinivalue_line("markers", marker)
         self._settings = settings_made(config)
@@ -54,6 +61,25 @@ class Markers:
             self._holds = HoldSummary(self._config)
         return self._holds
 
+    @property
+    def frozen(self) -> FrozenTests:
+        """What freezes; made when it is first needed."""
+        if self._frozen is None:
+            from pytest_nvfp4.markers.frozen.frozen_tests import FrozenTests
+
+            self._frozen = FrozenTests(self._config)
+            self._config.pluginmanager.register(self._frozen, "nvfp4-frozen-tests")
+        return self._frozen
+
+    @property
+    def maps(self) -> FrozenSummary:
+        """What gathers the frozen files; made when there is the first to tell of."""
+        if self._maps is None:
+            from pytest_nvfp4.markers.frozen.frozen_summary import FrozenSummary
+
+            self._maps = FrozenSummary(self._config)
+        return self._maps
+
     @pytest.hookimpl(tryfirst=True)  # before xdist starts its workers
     def pytest_sessionstart(self) -> None:
         """Hold the lock for the whole run, where that is wanted."""
@@ -73,15 +99,19 @@ class Markers:
         report = yield
         problems = []
         for node in report.result or ():
-            if isinstance(node, pytest.Item) and node.get_closest_marker(LOCK) is not None:
-                problem = self.locked.problem(node)
-                if problem:
-                    problems.append(f"{node.nodeid}: {problem}")
+            for problem in self._problems(node) if isinstance(node, pytest.Item) else ():
+                problems.append(f"{node.nodeid}: {problem}")
         if problems:
             report.outcome = "failed"
             report.longrepr = "\n".join(problems)
             report.result = []
         return report
+
+    def _problems(self, node: pytest.Item) -> Iterator[str]:
+        if node.get_closest_marker(LOCK) is not None:
+            yield from filter(None, [self.locked.problem(node)])
+        if node.get_closest_marker(FROZEN) is not None:
+            yield from filter(None, [self.frozen.problem(node)])
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -89,12 +119,21 @@ class Markers:
         if any(item.get_closest_marker(LOCK) is not None for item in items):
             self.locked.choose(items)
 
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Freeze a map. What locks was registered later than this, so it is called before."""
+        if item.get_closest_marker(FROZEN) is not None:
+            self.frozen.begin(item)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Hear of a test that ran under a hold, here or in an xdist worker."""
         if report.when == "teardown" and any(
             name.startswith(LOCK) for name, _ in report.user_properties
         ):
             self.holds.add_reported(report)
+        if report.when == "teardown" and any(
+            name.startswith(FROZEN) for name, _ in report.user_properties
+        ):
+            self.maps.add_reported(report)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -104,6 +143,8 @@ class Markers:
             self.holds.add_received(output)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Tell of the holds."""
+        """Tell of the holds, and of the frozen maps."""
         if self._holds is not None:
             self._holds.show(terminalreporter)
+        if self._maps is not None:
+            self._maps.show(terminalreporter)

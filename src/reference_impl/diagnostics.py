@@ -76,7 +76,7 @@ class Counters:
             return Statistics(path=path, mode=mode, **self._counts)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Account:
     """What a session counted and which plans it serves, to be asked at any time, closed or not."""
 
