@@ -37,6 +37,11 @@ def check(path: str, expected: Mapping[str, object] | None = None) -> Checked:
     data = read_file(path)
     if isinstance(data, Finding):
         return Checked(path, None, {}, Judgement.reject(data))
+    return check_bytes(path, data, expected)
+
+
+def check_bytes(path: str, data: bytes, expected: Mapping[str, object] | None = None) -> Checked:
+    """The same for a file that was read already."""
     root, findings = read_object(data)
     if root is None:
         return Checked(path, None, {}, Judgement.reject(*findings))

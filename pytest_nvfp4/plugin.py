@@ -15,6 +15,7 @@ pytest.register_assert_rewrite(
     "pytest_nvfp4.conformance", "pytest_nvfp4.suite.probe", "pytest_nvfp4.suite.watch"
 )
 
+from pytest_nvfp4 import hooks  # noqa: E402
 from pytest_nvfp4.markers import options as marker_options  # noqa: E402
 from pytest_nvfp4.markers.wiring import Markers, observer  # noqa: E402
 from pytest_nvfp4.plans import PlanMap, difference_table, differences  # noqa: E402
@@ -24,6 +25,11 @@ from pytest_nvfp4.suite.options import add_options, conformance_wanted  # noqa: 
 if TYPE_CHECKING:
     from pytest_nvfp4.markers.fresh.observations import Observer
     from pytest_nvfp4.oracle import Oracle
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add the hooks that others may implement."""
+    pluginmanager.add_hookspecs(hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,72 +3,101 @@
 The interpreter itself raises them, so nothing that runs in it can be missed: not a function that
 somebody keeps a reference to, and not a built-in file. They come before the call, whether it works
 or not, and cannot be taken away again; so one hook is installed once, and listens only at times.
+What compiled code asks of the system without the interpreter raises none.
 """
 
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pytest_nvfp4.faults.calls import Call, Name
 
-_CHANGES: dict[str, Name] = {
-    "os.rename": "rename",
-    "os.link": "link",
-    "os.symlink": "link",
-    "os.remove": "unlink",
-    "os.rmdir": "unlink",
-    "os.mkdir": "write",
-    "os.truncate": "write",
-    "os.chmod": "write",
-    "os.chown": "write",
-    "os.utime": "write",
-    "os.setxattr": "write",
+Listener = Callable[[str, tuple[Any, ...]], None]
+
+# Event → what it is, and where its arguments are: the path, then the descriptor of the folder that
+# a relative path starts from, if the event has one; and both again for a second path.
+_CHANGES: dict[str, tuple[Name, tuple[int, ...]]] = {
+    "os.rename": ("rename", (0, 2, 1, 3)),
+    "os.link": ("link", (0, 2, 1, 3)),
+    "os.remove": ("unlink", (0, 1)),
+    "os.rmdir": ("unlink", (0, 1)),
+    "os.mkdir": ("write", (0, 2)),
+    "os.truncate": ("write", (0,)),
+    "os.chmod": ("write", (0, 2)),
+    "os.chown": ("write", (0, 3)),
+    "os.utime": ("write", (0, 3)),
+    "os.setxattr": ("write", (0,)),
+    "os.removexattr": ("write", (0,)),
 }
-_listening: list[Call] | None = None
+_listeners: tuple[Listener, ...] = ()
 _installed = False
+
+
+@contextlib.contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Let a listener hear every event inside the block, from any thread: its name and arguments.
+
+    What it raises is raised in the midst of whoever is heard, so it should raise nothing.
+    """
+    global _listeners, _installed  # noqa: PLW0603 - an audit hook is global and for ever
+    if not _installed:
+        sys.addaudithook(_hear)
+        _installed = True
+    _listeners = (*_listeners, listener)
+    try:
+        yield
+    finally:
+        _listeners = tuple(one for one in _listeners if one is not listener)
 
 
 @contextlib.contextmanager
 def audited() -> Iterator[list[Call]]:
     """Record what is attempted inside the block, by any thread of this process."""
-    global _listening, _installed  # noqa: PLW0603 - an audit hook is global and for ever
-    if not _installed:
-        sys.addaudithook(_hear)
-        _installed = True
     calls: list[Call] = []
-    _listening = calls
-    try:
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        call = call_of(event, arguments)
+        if call is not None:
+            calls.append(call)
+
+    with listening(hear):
         yield calls
-    finally:
-        _listening = None
+
+
+def call_of(event: str, arguments: tuple[Any, ...]) -> Call | None:
+    """What an event asks of the file system; None where it asks nothing that we watch."""
+    if event == "open":
+        path, _, flags = arguments
+        if not isinstance(flags, int):
+            return None
+        writes = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_TRUNC))
+        return Call("open", _path(path), creates=bool(flags & os.O_CREAT), writes=writes)
+    if event == "os.symlink":  # what a link says is no path that anything is done to
+        return Call("link", "", _path(arguments[1], arguments[2]))
+    if event not in _CHANGES:
+        return None
+    name, places = _CHANGES[event]
+    found = [arguments[place] for place in places]
+    if name in ("rename", "link"):
+        return Call(name, _path(found[0], found[1]), _path(found[2], found[3]))
+    return Call(name, _path(*found))
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _listening is None:
-        return
-    if event == "open":
-        path, _, flags = arguments
-        if isinstance(flags, int):
-            writes = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_TRUNC))
-            call = Call("open", _path(path), creates=bool(flags & os.O_CREAT), writes=writes)
-            _listening.append(call)
-    elif event in _CHANGES:
-        paths = [
-            _path(value) for value in arguments if isinstance(value, str | bytes | os.PathLike)
-        ]
-        if not paths and arguments:
-            paths = [_path(arguments[0])]
-        target = paths[1] if len(paths) > 1 else ""
-        _listening.append(Call(_CHANGES[event], paths[0] if paths else "", target))
+    for listener in _listeners:
+        listener(event, arguments)
 
 
-def _path(value: Any) -> str:
+def _path(value: Any, folder: int = -1) -> str:
     """The absolute path that an event is about, by name or by descriptor."""
-    if isinstance(value, int):
-        try:
+    try:
+        if isinstance(value, int):
             return os.readlink(f"/proc/self/fd/{value}")
-        except OSError:
-            return ""
-    return os.path.abspath(os.fsdecode(value))
+        path = os.fsdecode(value)
+        if folder >= 0 and not os.path.isabs(path):
+            path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+        return os.path.abspath(path)
+    except (OSError, TypeError):  # the folder that it starts from is gone, or it is no path
+        return ""

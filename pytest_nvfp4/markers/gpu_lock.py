@@ -20,6 +20,7 @@ from pytest_nvfp4.markers.kernel_locks import PROC, process
 from pytest_nvfp4.markers.lock_file import LockError, LockFile
 from pytest_nvfp4.markers.nvml import Card
 from pytest_nvfp4.markers.options import DEFAULT_PATH
+from pytest_nvfp4.markers.paths import RequestError, expand
 
 MARK = "gpu_lock"
 FUNCTION, SESSION = "function", "session"
@@ -33,10 +34,6 @@ _FORMS = {
     "scope": "'function' or 'session'",
     "require_idle": "True or False",
 }
-
-
-class RequestError(ValueError):
-    """A marker that asks for something that does not exist; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +106,7 @@ def plan_locks(
     machine, such as ``flock /tmp/gpu``, and nobody else. A MIG instance likewise shares its card.
     A relative path starts at `folder`.
     """
-    path = expand(request.path, environment, folder)
+    path = expand(MARK, request.path, environment, folder)
     if request.devices is None:
         return (Lock(path),)
     try:
@@ -136,17 +133,6 @@ def merge(locks: Iterable[Lock]) -> tuple[Lock, ...]:
     for lock in locks:
         wanted[lock.path] = wanted.get(lock.path, False) or lock.exclusive
     return tuple(sorted(Lock(path, exclusive) for path, exclusive in wanted.items()))
-
-
-def expand(path: str, environment: Mapping[str, str], folder: Path) -> Path:
-    """An absolute path; a leading ``~`` or ``$HOME`` is the caller's home."""
-    for start in ("~/", "$HOME/", "${HOME}/"):
-        if path.startswith(start):
-            home = environment.get("HOME")
-            if not home:
-                raise RequestError(f"{MARK}(path={path!r}) needs HOME, which is not set; set it")
-            path = str(Path(home, path.removeprefix(start)))
-    return Path(os.path.normpath(folder / path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

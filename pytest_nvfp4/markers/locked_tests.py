@@ -23,12 +23,12 @@ from pytest_nvfp4.markers.gpu_lock import (
     Holding,
     Lock,
     Request,
-    RequestError,
 )
 from pytest_nvfp4.markers.hold_summary import HoldSummary
 from pytest_nvfp4.markers.kernel_locks import chain
 from pytest_nvfp4.markers.lock_file import LockError
 from pytest_nvfp4.markers.options import lock_defaults
+from pytest_nvfp4.markers.paths import RequestError
 
 
 @dataclass(slots=True)

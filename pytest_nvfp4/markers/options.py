@@ -48,13 +48,14 @@ def whole_run_wanted(config: pytest.Config) -> bool:
 
 def lock_defaults(config: pytest.Config) -> Request:
     """What a bare `gpu_lock` asks for in this run."""
-    from pytest_nvfp4.markers.gpu_lock import Request, RequestError, expand
+    from pytest_nvfp4.markers.gpu_lock import MARK, Request
+    from pytest_nvfp4.markers.paths import RequestError, expand
 
     defaults = Request()
     path, source = raw_value(config, PATH, os.environ)
     if path is not None:
         try:
-            absolute = expand(str(path), os.environ, config.invocation_params.dir)
+            absolute = expand(MARK, str(path), os.environ, config.invocation_params.dir)
         except RequestError as error:
             raise pytest.UsageError(f"{source}: {error}") from None
         defaults = replace(defaults, path=str(absolute))

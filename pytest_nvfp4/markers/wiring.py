@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,18 +19,23 @@ if TYPE_CHECKING:
     from pytest_nvfp4.markers.fresh.fresh_tests import FreshTests
     from pytest_nvfp4.markers.fresh.observations import Observer
     from pytest_nvfp4.markers.fresh.tables import Tables
+    from pytest_nvfp4.markers.frozen.frozen_summary import FrozenSummary
+    from pytest_nvfp4.markers.frozen.frozen_tests import FrozenTests
     from pytest_nvfp4.markers.hold_summary import HoldSummary
     from pytest_nvfp4.markers.locked_tests import LockedTests
 
 LOCK = "gpu_lock"
 FRESH = "fresh_process"
 CHILD = "nvfp4-fresh-child"  # the plugin's name in a fresh process
+FROZEN = "frozen_map"
 
 MARKERS = (
     f"{LOCK}(path=…, timeout=…, devices=…, scope='function', require_idle=False): "
     "run while holding the system-wide lock of the GPU",
     f"{FRESH}(runs=1, arms={{name: env}}, order='AB/BA', timeout=…, compare='equal', at_least=…): "
     "run in a new interpreter, once or several times, and compare what the runs record",
+    f"{FROZEN}(path, complete=False, stats='auto', trace_children=False): "
+    "run on the plans of a file that nobody may change",
 )
 
 
@@ -58,6 +63,8 @@ class Markers:
         # In a fresh process, the parent holds the lock and nothing is started anew.
         self._in_child = config.pluginmanager.has_plugin(CHILD)
         self._fresh_wanted = not self._in_child and fresh_wanted(config)
+        self._frozen: FrozenTests | None = None
+        self._maps: FrozenSummary | None = None
         for marker in MARKERS:
             config.addinivalue_line("markers", marker)
         self._settings = settings_made(config)
@@ -95,6 +102,25 @@ class Markers:
             self._config.pluginmanager.register(self._fresh, "nvfp4-fresh-tests")
         return self._fresh
 
+    @property
+    def frozen(self) -> FrozenTests:
+        """What freezes; made when it is first needed."""
+        if self._frozen is None:
+            from pytest_nvfp4.markers.frozen.frozen_tests import FrozenTests
+
+            self._frozen = FrozenTests(self._config)
+            self._config.pluginmanager.register(self._frozen, "nvfp4-frozen-tests")
+        return self._frozen
+
+    @property
+    def maps(self) -> FrozenSummary:
+        """What gathers the frozen files; made when there is the first to tell of."""
+        if self._maps is None:
+            from pytest_nvfp4.markers.frozen.frozen_summary import FrozenSummary
+
+            self._maps = FrozenSummary(self._config)
+        return self._maps
+
     def _is_locked(self, node: pytest.Item) -> bool:
         return not self._in_child and node.get_closest_marker(LOCK) is not None
 
@@ -122,17 +148,22 @@ class Markers:
         report = yield
         problems = []
         for node in report.result or ():
-            if not isinstance(node, pytest.Item):
-                continue
-            for marked, look in ((self._is_locked, "locked"), (self._is_fresh, "fresh")):
-                problem = getattr(self, look).problem(node) if marked(node) else ""
-                if problem:
-                    problems.append(f"{node.nodeid}: {problem}")
+            if isinstance(node, pytest.Item):
+                told = filter(None, self._problems(node))
+                problems += [f"{node.nodeid}: {problem}" for problem in told]
         if problems:
             report.outcome = "failed"
             report.longrepr = "\n".join(problems)
             report.result = []
         return report
+
+    def _problems(self, node: pytest.Item) -> Iterator[str]:
+        if self._is_locked(node):
+            yield self.locked.problem(node)
+        if self._is_fresh(node):
+            yield self.fresh.problem(node)
+        if node.get_closest_marker(FROZEN) is not None:
+            yield self.frozen.problem(node)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -163,14 +194,20 @@ class Markers:
             self._fresh.note_set_up()
         return None
 
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Freeze a map. What locks was registered later than this, so it is called before."""
+        if item.get_closest_marker(FROZEN) is not None:
+            self.frozen.begin(item)
+
     # --- After it
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Hear of a test that ran under a hold, or several times, here or in an xdist worker."""
-        if report.when == "teardown" and any(
-            name.startswith(LOCK) for name, _ in report.user_properties
-        ):
+        """Hear what a test's reports tell besides, from here or from an xdist worker."""
+        names = [name for name, _ in report.user_properties] if report.when == "teardown" else []
+        if any(name.startswith(LOCK) for name in names):
             self.holds.add_reported(report)
+        if any(name.startswith(FROZEN) for name in names):
+            self.maps.add_reported(report)
         if hasattr(report, "nvfp4_fresh_table"):
             if self._tables is None:
                 from pytest_nvfp4.markers.fresh.tables import Tables
@@ -186,8 +223,10 @@ class Markers:
             self.holds.add_received(output)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Tell of the runs and of the holds."""
+        """Tell of the runs, of the holds, and of the frozen maps."""
         if self._tables is not None:
             self._tables.show(terminalreporter)
         if self._holds is not None:
             self._holds.show(terminalreporter)
+        if self._maps is not None:
+            self._maps.show(terminalreporter)

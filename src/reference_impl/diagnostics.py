@@ -4,18 +4,22 @@ A line is `nvfp4` and a JSON object, so that people and programs can read it. Th
 session opens, loads, has warmed up and has completed; one for each rejected document, with its
 code and member; and one for each shape that is first missed after warm-up. A request that finds
 its plan logs nothing, and no line about a request holds a path or a value of the environment.
+
+Whoever watches the process, such as a test that requires a frozen map, need not know any session:
+each one announces itself by an audit event, `nvfp4.plan_cache`, with its `Account`.
 """
 
 import hashlib
 import json
 import logging
+import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from .errors import Rejected
-from .plans import PlanKey
+from .plans import PlanKey, Plans
 
 Mode = Literal["read-write", "frozen", "process-local", "bypass"]
 
@@ -70,6 +74,19 @@ class Counters:
         """All counts, from one moment."""
         with self._lock:
             return Statistics(path=path, mode=mode, **self._counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a session counted and which plans it serves, to be asked at any time, closed or not."""
+
+    statistics: Callable[[], Statistics]
+    plans: Callable[[], Plans]
+
+
+def announce(account: Account) -> None:
+    """Tell whoever listens that there is a new session."""
+    sys.audit("nvfp4.plan_cache", account)
 
 
 def map_digest(plans: Mapping[PlanKey, int]) -> str:

@@ -14,7 +14,15 @@ from typing import Any, Literal, NamedTuple
 
 from .back_ends import BackEnd, default_back_end
 from .buckets import bucket
-from .diagnostics import Counters, Mode, Statistics, log_lazy_miss, log_rejection
+from .diagnostics import (
+    Account,
+    Counters,
+    Mode,
+    Statistics,
+    announce,
+    log_lazy_miss,
+    log_rejection,
+)
 from .errors import Code, Rejected
 from .options import Options
 from .plan_map import Plan, PlanMap, Source
@@ -61,6 +69,8 @@ class PlanCache:
         self._trace: tuple[Step, ...] = ()
         self._maximum: int | None = None  # the largest M that a warm-up has declared
         self._past_warm_up = False  # from now on a miss is lazy
+        self._account = _account(self._counters, self._map, options.native_path, self.mode)
+        announce(self._account)
 
     @property
     def mode(self) -> Mode:
@@ -79,12 +89,12 @@ class PlanCache:
     def statistics(self) -> Statistics:
         """Path, mode and counts, as of now."""
         self._require_open()
-        return self._counters.statistics(self.options.native_path, self.mode)
+        return self._account.statistics()
 
     def plans(self) -> Plans:
         """The selected tactic of every ready plan, sorted by shape."""
         self._require_open()
-        return {key: plan.tactic for key, plan in self._map.snapshot().items()}
+        return self._account.plans()
 
     def trace(self) -> tuple[Step, ...]:
         """Every call that the last tuning made of its timer, in order."""
@@ -196,6 +206,14 @@ class PlanCache:
     def _count_lazy(self, lazy: bool, key: PlanKey, m: int) -> None:
         if lazy and self._counters.missed(key):
             log_lazy_miss(key, m)
+
+
+def _account(counters: Counters, plans: PlanMap, path: str | None, mode: Mode) -> Account:
+    """An account that does not keep the cache itself alive."""
+    return Account(
+        statistics=lambda: counters.statistics(path, mode),
+        plans=lambda: {key: plan.tactic for key, plan in plans.snapshot().items()},
+    )
 
 
 class _Closed:

@@ -173,3 +173,38 @@ def test_audited_calls(tmp_path, monkeypatch):
         ("unlink", "folder"),
         ("unlink", "created"),
     ]
+
+
+def test_audited_calls_by_descriptor_and_on_links(tmp_path, monkeypatch):
+    (tmp_path / "a").touch()
+    folder = os.open(tmp_path, os.O_RDONLY)
+    with audit.audited() as calls, audit.audited() as others:
+        os.mkdir("made", dir_fd=folder)
+        os.rename("a", "b", src_dir_fd=folder, dst_dir_fd=folder)
+        os.symlink("b", "l", dir_fd=folder)
+        os.link("b", "c", src_dir_fd=folder, dst_dir_fd=folder)
+        os.chmod("b", 0o600, dir_fd=folder)
+        os.utime(folder)
+        os.unlink("c", dir_fd=folder)
+    os.close(folder)
+    monkeypatch.chdir(tmp_path / "made")
+    (tmp_path / "made").rmdir()
+    with audit.audited() as gone:
+        open(tmp_path / "b").close()
+        with pytest.raises(OSError, match="No such file"):
+            os.open("nowhere", os.O_WRONLY | os.O_CREAT)
+    at = str(tmp_path)
+    assert (
+        calls
+        == others
+        == [
+            Call("write", f"{at}/made"),
+            Call("rename", f"{at}/a", f"{at}/b"),
+            Call("link", "", f"{at}/l"),
+            Call("link", f"{at}/b", f"{at}/c"),
+            Call("write", f"{at}/b"),
+            Call("write", at),
+            Call("unlink", f"{at}/c"),
+        ]
+    )
+    assert gone == [Call("open", f"{at}/b"), Call("open", "", creates=True, writes=True)]

@@ -12,7 +12,6 @@ from pytest_nvfp4.markers.gpu_lock import (
     Hold,
     Lock,
     Request,
-    RequestError,
     merge,
     plan_locks,
     read_request,
@@ -20,6 +19,7 @@ from pytest_nvfp4.markers.gpu_lock import (
 )
 from pytest_nvfp4.markers.lock_file import LockTimeoutError
 from pytest_nvfp4.markers.nvml import Card, Load
+from pytest_nvfp4.markers.paths import RequestError
 
 CARDS = (Card("GPU-a", "H200"), Card("GPU-b", "H200", ("MIG-5",)))
 

@@ -1,15 +1,18 @@
 """What a session says: counts that are right, one line for each phase, and none for a request."""
 
+import gc
 import json
 import logging
 import random
+import sys
+import weakref
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nvfp4_reference import PlanKey, Session, resolve
-from nvfp4_reference.diagnostics import Statistics, map_digest
+from nvfp4_reference.diagnostics import Account, Statistics, map_digest
 
 from .documents import random_plans
 from .sessions import HERE, NK, SHAPES, Untouchable, at, best, flashinfer_text, session
@@ -136,3 +139,30 @@ def test_the_digest_of_a_map_depends_on_its_plans_alone(rng: random.Random) -> N
     key = rng.choice(list(plans))
     assert map_digest({**plans, key: (plans[key] + 1) % 32}) != map_digest(plans)
     assert map_digest({k: v for k, v in plans.items() if k != key}) != map_digest(plans)
+
+
+def test_session_announces_an_account_that_outlives_it(tmp_path: Path) -> None:
+    heard: list[Account] = []
+    listening = [True]
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        if listening and event == "nvfp4.plan_cache":
+            heard.append(*arguments)
+
+    sys.addaudithook(hear)
+    try:
+        found = session(at(tmp_path / "file"), back_end=best(3))
+    finally:
+        listening.clear()
+    (account,) = heard
+    found.warm_up(4, [NK])
+    found.complete()
+    assert account.statistics() == found.statistics() == account.statistics()
+    assert account.statistics().saved == 3
+    assert account.plans() == found.plans() == dict.fromkeys(found.plans(), 3)
+    found.close()
+    gone = weakref.ref(found)
+    del found
+    gc.collect()
+    assert gone() is None
+    assert account.statistics().tuned == len(account.plans()) == 3

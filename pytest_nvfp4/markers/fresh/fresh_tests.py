@@ -22,7 +22,6 @@ from pytest_nvfp4.markers.fresh.relay import basetemp_beside, failure, publish, 
 from pytest_nvfp4.markers.fresh.request import (
     MARK,
     Request,
-    RequestError,
     Run,
     environment_of,
     read_request,
@@ -36,6 +35,7 @@ from pytest_nvfp4.markers.fresh.verdict import (
     measured_differently,
 )
 from pytest_nvfp4.markers.locked_tests import LockedTests
+from pytest_nvfp4.markers.paths import RequestError
 
 
 class FreshTests:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from pytest_nvfp4.markers.paths import RequestError
+
 MARK = "fresh_process"
 EQUAL, WITHIN_ARMS, IGNORE = "equal", "within-arms", "ignore"
 COMPARISONS = (EQUAL, WITHIN_ARMS, IGNORE)
@@ -20,10 +22,6 @@ _FORMS = {
     "compare": "'equal', 'within-arms' or 'ignore', or one of these for each name: {name: …}",
     "at_least": "a ratio above 0, such as 1.0",
 }
-
-
-class RequestError(ValueError):
-    """A marker that asks for something that does not exist; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

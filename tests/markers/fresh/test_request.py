@@ -2,7 +2,8 @@
 
 import pytest
 
-from pytest_nvfp4.markers.fresh.request import Request, RequestError, Run, read_request
+from pytest_nvfp4.markers.fresh.request import Request, Run, read_request
+from pytest_nvfp4.markers.paths import RequestError
 
 ARMS = {"direct": {}, "fallback": {"VT_FP4_DIRECT_SF": "0"}}
 

@@ -1,0 +1,1 @@
+"""`@pytest.mark.frozen_map`: nobody changes the file with the plans, and they are what runs."""
