@@ -52,6 +52,16 @@ def check_bytes(path: str, data: bytes, expected: Mapping[str, object] | None = 
     return Checked(path, dialect, _metadata(root), judgement)
 
 
+def read_plans(path: str | os.PathLike[str]) -> PlanMap:
+    """The plans of a cache file of either dialect; ValueError of one sentence where it is wrong."""
+    checked = check(os.fspath(path))
+    findings = checked.judgement.findings
+    if findings:
+        more = f" (and {len(findings) - 1} more findings)" if len(findings) > 1 else ""
+        raise ValueError(f"{checked.path}: {findings[0]}{more}")
+    return checked.judgement.plans
+
+
 def read_file(path: str) -> bytes | Finding:
     """The bytes of a regular file, or what is wrong with the path; never blocks on a FIFO."""
     try:

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pytest_nvfp4.plans import PlanKey, PlanMap
+from pytest_nvfp4.plans import (
+    NotPlansError,
+    PlanKey,
+    PlanMap,
+    as_plan_map,
+    difference_table,
+    differences,
+)
+
+_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,33 @@ class Oracle:
     document: bytes
     sha256: str
     original_sha256: str
+
+    def assert_matches(self, plans: Mapping[PlanKey, int], *, subset: bool = False) -> None:
+        """Fail with a table unless these are the binding plans, all or with `subset` some."""
+        __tracebackhide__ = True
+        try:
+            given = as_plan_map(plans)
+        except NotPlansError as error:
+            raise error.with_traceback(None) from None  # the caller's mistake
+        if subset and not given:
+            raise NotPlansError("there is no plan to compare with the oracle; give at least one")
+        wanted = {key: t for key, t in self.plans.items() if not subset or key in given}
+        changes = differences(wanted, given)
+        if changes:
+            total = len(wanted.keys() | given.keys())
+            lines = [
+                f"{total - len(changes)} of {total} plans agree with the binding oracle",
+                *difference_table(changes[:_ROWS], "oracle", "given"),
+            ]
+            if len(changes) > _ROWS:
+                lines.append(f"… and {len(changes) - _ROWS} more plans differ")
+            raise AssertionError("\n".join(lines))
+
+
+def assert_matches_oracle(plans: Mapping[PlanKey, int], *, subset: bool = False) -> None:
+    """Fail unless `plans` are the 64 binding plans; with `subset`, some of them and no others."""
+    __tracebackhide__ = True
+    load().assert_matches(plans, subset=subset)
 
 
 @functools.cache

@@ -5,6 +5,8 @@ bucket of token counts; N and K are elements of the unpacked operands.
 """
 
 import hashlib
+import operator
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -117,6 +119,59 @@ class PlanMap(Mapping[PlanKey, int]):
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
+class NotPlansError(ValueError):
+    """What somebody handed over as plans is something else; the text is one sentence."""
+
+
+def as_plan_map(value: object) -> PlanMap:
+    """What is handed over as plans, checked: a `PlanMap`, or a mapping (m, n, k) → tactic id."""
+    if not isinstance(value, Mapping):
+        path = isinstance(value, str | bytes | os.PathLike)
+        advice = (
+            "read a cache file with pytest_nvfp4.checking.read_plans(path)"
+            if path
+            else "give a PlanMap, or a mapping (m, n, k) → tactic id"
+        )
+        raise NotPlansError(f"a plan map is needed here, not {type(value).__name__}; {advice}")
+    pairs = [(_checked_key(key), _checked_tactic(key, value[key])) for key in value]
+    try:
+        return PlanMap(pairs)
+    except ValueError as error:
+        raise NotPlansError(str(error)) from None
+
+
+def _checked_key(key: object) -> PlanKey:
+    numbers = [_integer(part) for part in key] if isinstance(key, tuple) else []
+    if len(numbers) != 3 or any(number is None or number < 1 for number in numbers):
+        raise NotPlansError(f"plan key {key!r} is not possible; use (m, n, k), integers above 0")
+    return PlanKey(*numbers)  # type: ignore[arg-type]
+
+
+def _checked_tactic(key: object, tactic: object) -> int:
+    number = _integer(tactic)
+    if number is None or not 0 <= number < len(TACTICS):
+        raise NotPlansError(
+            f"the plan of {tuple(key)} has tactic {tactic!r}; "  # type: ignore[arg-type]
+            f"use an integer from 0 to {len(TACTICS) - 1}"
+        )
+    return number
+
+
+def _integer(value: object) -> int | None:
+    """An integer of any kind, NumPy's too, as int; None for anything else, and for a bool."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def by_shape(key: PlanKey) -> tuple[int, int, int]:
+    """Sorts plans shape by shape, as people read them: (n, k, m)."""
+    return key.n, key.k, key.m
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One key at which two maps differ; None stands for a key that a map does not have."""
@@ -128,7 +183,8 @@ class Change:
 
 def differences(left: Mapping[PlanKey, int], right: Mapping[PlanKey, int]) -> list[Change]:
     """List the keys at which two maps differ, sorted by (n, k, m): shape by shape."""
-    keys = sorted(left.keys() | right.keys(), key=lambda key: (key.n, key.k, key.m))
+    shared = {PlanKey(*key) for key in left.keys() | right.keys()}
+    keys = sorted(shared, key=by_shape)
     return [
         Change(key, left.get(key), right.get(key))
         for key in keys

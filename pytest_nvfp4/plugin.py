@@ -6,7 +6,7 @@ run needs is imported when the run asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,12 +19,14 @@ from pytest_nvfp4 import hooks  # noqa: E402
 from pytest_nvfp4.markers import options as marker_options  # noqa: E402
 from pytest_nvfp4.markers.wiring import Markers, observer  # noqa: E402
 from pytest_nvfp4.plans import PlanMap, difference_table, differences  # noqa: E402
+from pytest_nvfp4.snapshot import wiring as snapshot_wiring  # noqa: E402
 from pytest_nvfp4.suite.marks import MARKERS  # noqa: E402
 from pytest_nvfp4.suite.options import add_options, conformance_wanted  # noqa: E402
 
 if TYPE_CHECKING:
     from pytest_nvfp4.markers.fresh.observations import Observer
     from pytest_nvfp4.oracle import Oracle
+    from pytest_nvfp4.snapshot.comparison import PlanSnapshot
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -43,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     config.pluginmanager.register(Markers(config), "nvfp4-markers")
+    config.pluginmanager.register(snapshot_wiring.Snapshots(config), "nvfp4-snapshots")
     if conformance_wanted(config):
         from pytest_nvfp4.suite.run import Run
 
@@ -51,6 +54,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     """Explain two plan maps that should be equal: a table of the plans that differ."""
+    explained = snapshot_wiring.explanation(op, left, right)
+    if explained is not None:
+        return explained
     if op != "==" or not (isinstance(left, PlanMap) or isinstance(right, PlanMap)):
         return None
     if not (isinstance(left, Mapping) and isinstance(right, Mapping)):
@@ -78,3 +84,9 @@ def fresh(request: pytest.FixtureRequest) -> Observer:
     Without a fresh process, as with ``--nvfp4-no-fresh``, nothing is kept or compared.
     """
     return observer(request)
+
+
+@pytest.fixture
+def nvfp4_snapshot(request: pytest.FixtureRequest) -> Generator[PlanSnapshot]:
+    """The test's recorded plans: `assert plans == nvfp4_snapshot`, or `nvfp4_snapshot(name=…)`."""
+    yield from snapshot_wiring.open_snapshot(request)

@@ -1,13 +1,18 @@
 """Plan maps: immutable, ordered, digested, and compared in a table."""
 
+import collections
 import random
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pytest_nvfp4.plans import (
     TACTICS,
+    NotPlansError,
     PlanKey,
     PlanMap,
+    as_plan_map,
     difference_table,
     differences,
     tactic_name,
@@ -62,6 +67,57 @@ def test_difference_table_holds_only_rows_that_differ_in_80_columns():
     assert len(lines) == 1 + 3
     assert lines[-1].split()[:4] == ["34816", "17408", "4096", "31"]
     assert lines[-1].endswith("—"), "a plan that one side lacks"
+
+
+def test_keys_that_are_plain_tuples_have_differences_too():
+    changes = differences(dict(ROWS), {(1, 256, 64): 7})
+    assert [(change.key.k, change.left, change.right) for change in changes] == [
+        (64, 6, 7),
+        (128, 4, None),
+        (128, 5, None),
+    ]
+
+
+def test_handed_over_plans_may_be_any_mapping_of_any_integers():
+    given = {(np.int64(m), n, k): np.int8(tactic) for (m, n, k), tactic in ROWS}
+    plans = as_plan_map(collections.ChainMap(given))
+    assert plans == PlanMap(ROWS)
+    assert {type(part) for row in plans.rows for part in row} == {int}
+    assert as_plan_map(plans) == plans
+
+
+class Twice(collections.UserDict):
+    """A mapping that has its key twice."""
+
+    def __iter__(self):
+        return iter([*self.data, *self.data])
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ([((1, 2, 3), 4)], "not list; give a PlanMap, or a mapping"),
+        ("plans.json", "not str; read a cache file with pytest_nvfp4.checking.read_plans"),
+        (b"{}", "not bytes; read a cache file"),
+        (Path("plans.json"), "not PosixPath; read a cache file"),
+        ({(1, 2): 3}, r"plan key \(1, 2\) is not possible; use \(m, n, k\), integers above 0"),
+        ({(1, 2, 3, 4): 3}, "plan key"),
+        ({"abc": 3}, "plan key 'abc'"),
+        ({(1, 2, 3.0): 3}, "plan key"),
+        ({(1, 2, True): 3}, "plan key"),
+        ({(1, -2, 3): 3}, "plan key"),
+        ({(1, 2, 3): -1}, r"the plan of \(1, 2, 3\) has tactic -1; use an integer from 0 to 31"),
+        ({(1, 2, 3): 32}, "has tactic 32"),
+        ({(1, 2, 3): 4.0}, "has tactic 4.0"),
+        ({(1, 2, 3): None}, "has tactic None"),
+        ({(1, 2, 3): True}, "has tactic True"),
+        (Twice({(1, 2, 3): 4}), "1 plan keys occur twice"),
+    ],
+)
+def test_anything_else_handed_over_as_plans_is_an_error(value, sentence):
+    with pytest.raises(NotPlansError, match=sentence) as caught:
+        as_plan_map(value)
+    assert "\n" not in str(caught.value)
 
 
 def test_failed_comparison_shows_the_table(pytester):

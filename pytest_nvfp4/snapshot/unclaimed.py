@@ -1,0 +1,78 @@
+"""Which snapshot files belong to no test, as far as that can be known without running anything.
+
+A file is named only where its module was collected whole in this run, whatever was deselected,
+skipped or run elsewhere afterwards, and has no test of that name; or where its module is gone. Even
+then it may be a parametrization of another machine: so a run names files and deletes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pytest_nvfp4.snapshot import names
+
+
+@dataclass(slots=True)
+class Module:
+    """What was collected from one test module."""
+
+    expected: set[str] = field(default_factory=set)  # node ids of its classes
+    collected: set[str] = field(default_factory=set)  # of those, and of the module, what went well
+    tests: set[str] = field(default_factory=set)
+
+    def whole(self) -> bool:
+        """Whether everything in it was collected."""
+        return bool(self.collected) and self.expected <= self.collected
+
+
+class Collected:
+    """The tests of every module, before any are deselected."""
+
+    def __init__(self) -> None:
+        self.modules: dict[Path, Module] = {}
+
+    def add(self, collector: pytest.Collector, report: pytest.CollectReport) -> None:
+        """Note what a module or a class holds."""
+        if not isinstance(collector, pytest.Module | pytest.Class):
+            return
+        module = self.modules.setdefault(collector.path, Module())
+        module.expected.add(collector.nodeid)
+        if not report.passed:
+            return
+        module.collected.add(collector.nodeid)
+        for node in report.result:
+            if isinstance(node, pytest.Item):
+                module.tests.add(names.id_within_module(node))
+            else:
+                module.expected.add(node.nodeid)
+
+
+def unclaimed(modules: dict[Path, Module], folder_of: Callable[[Path], Path]) -> list[Path]:
+    """The snapshot files without a test, of modules that were collected whole or are gone."""
+    found: set[Path] = set()
+    folders = {folder_of(path): path for path in modules}
+    for folder, path in folders.items():
+        if modules[path].whole():
+            expected = {f"{names.stem(test)}.{names.EXTENSION}" for test in modules[path].tests}
+            found.update(file for file in _files([folder]) if file.name not in expected)
+    for parent in {folder.parent: path.parent for folder, path in folders.items()}.items():
+        found.update(_files(_of_modules_gone(*parent)))
+    return sorted(found)
+
+
+def _of_modules_gone(snapshots: Path, tests: Path) -> Iterable[Path]:
+    if not snapshots.is_dir():
+        return
+    for folder in snapshots.iterdir():
+        modules = (tests / f"{folder.name}.py", tests / folder.name)
+        if folder.is_dir() and not any(module.is_file() for module in modules):
+            yield folder
+
+
+def _files(folders: Iterable[Path]) -> Iterable[Path]:
+    for folder in folders:
+        yield from (path for path in folder.glob(f"*.{names.EXTENSION}") if path.is_file())
