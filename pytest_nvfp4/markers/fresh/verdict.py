@@ -116,20 +116,19 @@ class Table:
     def lines(self) -> list[str]:
         """For the terminal, 80 columns."""
         letters = [chr(ord("A") + index) for index in range(len(self.arms))]
-        legend = ", ".join(
+        legend = [
             f"{letter} = {arm}" for letter, arm in zip(letters, self.arms, strict=True) if arm
-        )
-        order = f", {self.order}" if legend else ""
-        title = f"{self.test}: {self.runs} fresh runs{order}"
+        ]
+        told = ", ".join([f"{self.runs} runs", *([self.order, *legend] if legend else [])])
         ratio = len(self.arms) == 2
         heads = letters if legend else ["mean"]
         row = [f"{'':<{_NAME_WIDTH}}", *(f"{head:>{_NUMBER_WIDTH}}" for head in heads)]
-        lines = [title, *([f"  {legend}"] if legend else [])]
+        lines = [self.test, f"  {told}"]
         lines.append("  " + "".join(row) + (f"{'A to B':>10}" if ratio else ""))
         for axis in self.axes:
             name = f"{axis.name}, {axis.unit}" if axis.unit else axis.name
             row = [f"{_short(name, _NAME_WIDTH):<{_NAME_WIDTH}}"]
-            row += [f"{mean:>{_NUMBER_WIDTH}.6g}" for mean in axis.means]
+            row += [f"{mean:>{_NUMBER_WIDTH}.5g}" for mean in axis.means]
             if axis.ratio is not None:
                 row.append(f"{axis.ratio:>10.4f}")
                 if axis in self.below:
