@@ -45,9 +45,8 @@ class PlanMapExtension(AbstractSyrupyExtension):
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:
-        """The folder of the test's module."""
-        item = test_location.item
-        return str(names.folder(item.path, str(cls.snapshot_dirname), item.config.rootpath))
+        """The folder of the test's module, which is not within syrupy's."""
+        return str(names.folder(test_location.item.path))
 
     @classmethod
     def get_file_basename(cls, *, test_location: PyTestLocation, index: SnapshotIndex) -> str:

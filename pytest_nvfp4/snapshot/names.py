@@ -1,4 +1,7 @@
-"""Where a test's snapshots lie: one file for each test, in the snapshot folder beside its module.
+"""Where a test's snapshots lie: one file for each test, in a folder beside its module.
+
+The folder is not syrupy's. In that, its default extension takes every file that it does not know
+for unused and deletes it with ``--snapshot-update``, also in a run that has not loaded this plugin.
 
 Names say what they belong to where that is possible. A test whose id has other characters than a
 file name should, or too many, gets a digest of its id behind a ``~``, which no plain name has: so
@@ -6,12 +9,12 @@ no two tests share a file, and none leaves the folder.
 """
 
 import hashlib
-import os
 import re
 from pathlib import Path
 
 import pytest
 
+FOLDER = "__plan_snapshots__"
 EXTENSION = "plans"
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,=+@()\[\]-]+")
@@ -35,22 +38,11 @@ def stem(test: str) -> str:
     return f"{kept}~{digest[:16]}"
 
 
-def folder(module: Path, dirname: str, root: Path) -> Path:
-    """The folder of a module's snapshots; `dirname` is that of syrupy, beside the module.
-
-    Where `dirname` leads out of the module's own folder, modules of several folders meet there, so
-    they are told apart by their folder under the root.
-    """
-    beside = Path(os.path.normpath(module.parent / dirname))
-    if module.parent not in beside.parents:
-        beside = Path(os.path.normpath(f"{beside}/{_below(module.parent, root)}"))
-    return beside / (module.stem if module.suffix == ".py" else module.name)
+def folder(module: Path) -> Path:
+    """The folder of a module's snapshots."""
+    return module.parent / FOLDER / (module.stem if module.suffix == ".py" else module.name)
 
 
 def shown(path: Path, root: Path) -> str:
     """A path for people: from the root where it lies there."""
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
-
-
-def _below(path: Path, root: Path) -> Path:
-    return path.relative_to(root) if path.is_relative_to(root) else path.relative_to(path.anchor)

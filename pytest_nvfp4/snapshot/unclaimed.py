@@ -7,7 +7,7 @@ then it may be a parametrization of another machine: so a run names files and de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,20 +51,21 @@ class Collected:
                 module.expected.add(node.nodeid)
 
 
-def unclaimed(modules: dict[Path, Module], folder_of: Callable[[Path], Path]) -> list[Path]:
+def unclaimed(modules: dict[Path, Module]) -> list[Path]:
     """The snapshot files without a test, of modules that were collected whole or are gone."""
     found: set[Path] = set()
-    folders = {folder_of(path): path for path in modules}
-    for folder, path in folders.items():
-        if modules[path].whole():
-            expected = {f"{names.stem(test)}.{names.EXTENSION}" for test in modules[path].tests}
-            found.update(file for file in _files([folder]) if file.name not in expected)
-    for parent in {folder.parent: path.parent for folder, path in folders.items()}.items():
-        found.update(_files(_of_modules_gone(*parent)))
+    for path, module in modules.items():
+        if module.whole():
+            expected = {f"{names.stem(test)}.{names.EXTENSION}" for test in module.tests}
+            files = _files([names.folder(path)])
+            found.update(file for file in files if file.name not in expected)
+    for parent in {path.parent for path in modules}:
+        found.update(_files(_of_modules_gone(parent)))
     return sorted(found)
 
 
-def _of_modules_gone(snapshots: Path, tests: Path) -> Iterable[Path]:
+def _of_modules_gone(tests: Path) -> Iterable[Path]:
+    snapshots = tests / names.FOLDER
     if not snapshots.is_dir():
         return
     for folder in snapshots.iterdir():

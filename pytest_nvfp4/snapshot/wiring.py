@@ -78,7 +78,6 @@ class Snapshots:
         self._unused: list[str] = []
         self._collected = Collected()
         self._told: list[set[str]] = []  # what each process that collected found unclaimed
-        hide_from_syrupy(config)
 
     # --- What was collected
 
@@ -96,12 +95,8 @@ class Snapshots:
         """Find files without tests; an xdist worker leaves telling of them to the controller."""
         if self._narrowed() or not self._collected.modules:
             return
-        dirname = str(self._config.getoption("--snapshot-dirname", "__snapshots__"))
         root = self._config.rootpath
-        found = unclaimed(
-            self._collected.modules, lambda module: names.folder(module, dirname, root)
-        )
-        shown = [names.shown(path, root) for path in found]
+        shown = [names.shown(path, root) for path in unclaimed(self._collected.modules)]
         self._told.append(set(shown))
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
@@ -163,14 +158,3 @@ def _nobodys(paths: list[str], unused: list[str]) -> Iterable[str]:
     yield from lines[:_SHOWN]
     if many > _SHOWN:
         yield f"  … and {many - _SHOWN} more"
-
-
-def hide_from_syrupy(config: pytest.Config) -> None:
-    """Keep syrupy from finding our files when it looks for what its own extensions left.
-
-    Its default extension takes every file in a snapshot folder that it does not know for unused,
-    and deletes it with ``--snapshot-update``.
-    """
-    ignored = config.getoption("--snapshot-ignore-file-extensions", None) or []
-    if config.getoption("--snapshot-update", None) is not None and names.EXTENSION not in ignored:
-        config.option.ignore_file_extensions = [*ignored, names.EXTENSION]

@@ -57,9 +57,7 @@ def recorded(pytester):
     """``recorded(module, test)`` writes the snapshot of a test, and returns where it is."""
 
     def write(module, test, maps=None, folder=None):
-        place = names.folder(
-            (folder or pytester.path) / f"{module}.py", "__snapshots__", pytester.path
-        )
+        place = names.folder((folder or pytester.path) / f"{module}.py")
         path = place / f"{names.stem(test)}.plans"
         place.mkdir(parents=True, exist_ok=True)
         path.write_text(plan_text.render(test, maps or {"1": PLANS}))
@@ -75,7 +73,8 @@ def files(pytester):
     def read():
         return {
             str(path.relative_to(pytester.path)): path.read_bytes()
-            for path in pytester.path.rglob("__snapshots__/**/*")
+            for folder in ("__snapshots__", names.FOLDER)
+            for path in pytester.path.rglob(f"{folder}/**/*")
             if path.is_file()
         }
 

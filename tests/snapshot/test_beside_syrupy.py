@@ -1,5 +1,7 @@
 """Our snapshots and syrupy's own, in one project: neither disturbs the other."""
 
+import sys
+
 import pytest
 
 WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
@@ -27,10 +29,10 @@ def test_both_are_written_and_compared(project, run, files, workers):
     run(workers, "--snapshot-update")
     written = files()
     assert sorted(written) == [
+        "__plan_snapshots__/test_it/test_both.plans",
+        "__plan_snapshots__/test_it/test_ours.plans",
         "__snapshots__/test_it.ambr",
-        "__snapshots__/test_it/test_both.plans",
         "__snapshots__/test_it/test_json.json",
-        "__snapshots__/test_it/test_ours.plans",
     ]
     result = run(workers)
     result.stdout.fnmatch_lines(["nvfp4_snapshot: 3 matched"])
@@ -57,18 +59,22 @@ def test_syrupys_obsolete_snapshots_are_still_deleted_by_syrupy(project, run, fi
     run("--snapshot-update")
     after = files()
     assert b"test_ordinary" not in after["__snapshots__/test_it.ambr"]
-    assert "__snapshots__/test_it/test_ours.plans" in after
-    assert "__snapshots__/test_it/test_mine.plans" in after
+    assert "__plan_snapshots__/test_it/test_ours.plans" in after
+    assert "__plan_snapshots__/test_it/test_mine.plans" in after
 
 
-def test_extensions_that_the_user_ignores_stay_ignored(project, run, recorded, pytester):
-    project(test_it=BOTH)
-    run("--snapshot-update")
-    notes = pytester.path / "__snapshots__" / "notes.txt"
-    notes.write_text("mine")
-    run("--snapshot-update", "--snapshot-ignore-file-extensions=txt,md")
-    assert notes.exists()
-    assert (pytester.path / "__snapshots__/test_it/test_ours.plans").exists()
+def test_run_without_this_plugin_deletes_nothing_and_misses_nothing(
+    project, pytester, recorded, files
+):
+    project(test_it="def test_ordinary(snapshot): assert [1, 2] == snapshot\n")
+    recorded("test_it", "test_ours")
+    recorded("test_gone", "test_it")
+    before = files()
+    for options in (("--snapshot-update",), ()):
+        result = pytester.run(sys.executable, "-m", "pytest", "-p", "no:nvfp4", *options)
+        assert result.ret == 0
+        assert "nvfp4" not in "".join(line for line in result.outlines if "snapshot" in line)
+    assert before.items() <= files().items()
 
 
 def test_overridden_snapshot_fixture_is_not_in_the_way(project, run, files):
@@ -81,7 +87,7 @@ def test_it(nvfp4_snapshot, snapshot): assert PLANS == nvfp4_snapshot
 """
     )
     run("--snapshot-update")
-    assert list(files()) == ["__snapshots__/test_it/test_it.plans"]
+    assert list(files()) == ["__plan_snapshots__/test_it/test_it.plans"]
 
 
 THROUGH = """
@@ -103,7 +109,7 @@ def test_extension_works_through_syrupys_own_fixture(project, run, files, worker
     project(test_it=THROUGH)
     run(workers, "--snapshot-update")
     written = files()
-    assert list(written)[-1] == "__snapshots__/test_it/test_it.plans"
+    assert list(written)[-1] == "__plan_snapshots__/test_it/test_it.plans"
     run(workers)
     project(test_it=THROUGH.replace("def test_it(", "@pytest.mark.skip\ndef test_it("))
     run(workers, "--snapshot-update")

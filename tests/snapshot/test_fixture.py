@@ -35,7 +35,8 @@ class TestMany:
     result.stdout.fnmatch_lines(["nvfp4_snapshot: 16 written"])
     written = files()
     assert sorted(written) == [
-        f"__snapshots__/test_it/TestMany.test_it[[]{n}].plans".replace("[[]", "[") for n in range(8)
+        f"__plan_snapshots__/test_it/TestMany.test_it[[]{n}].plans".replace("[[]", "[")
+        for n in range(8)
     ]
     result = run(workers)
     result.stdout.fnmatch_lines(["nvfp4_snapshot: 16 matched"])
@@ -51,7 +52,7 @@ def test_mismatch_is_a_table_of_what_differs(project, run, recorded, plans, file
     result.stdout.fnmatch_lines(
         [
             "E*assert plan maps differ in 1 of 3 plans from snapshot '1'; --snapshot-update accepts*",
-            "E*in __snapshots__/test_it/test_it.plans",
+            "E*in __plan_snapshots__/test_it/test_it.plans",
             "E*     N      K     M  snapshot                    this run",
             "E*   256    128     1   7 128x32x256 plain sk       4 128x32x256 swap dp",
             "nvfp4_snapshot: 1 differing",
@@ -109,7 +110,7 @@ def test_it(nvfp4_snapshot):
     )
     run("--snapshot-update")
     ((name, content),) = files().items()
-    assert name == "__snapshots__/test_it/test_it.plans"
+    assert name == "__plan_snapshots__/test_it/test_it.plans"
     assert re.findall(r"^\[(.+)\]$", content.decode(), re.MULTILINE) == [
         "1",
         "2",
@@ -172,7 +173,9 @@ def test_mistake_is_one_sentence_and_writes_nothing_wrong(project, run, files):
         assert fnmatch.fnmatchcase(line, f"E   {sentence}"), comparison
     assert "comparison.py" not in result.stdout.str(), "our own frames are not the user's"
     last = len(MISTAKES) - 1
-    assert list(files()) == [f"__snapshots__/test_it/test_{last}.plans"], "the first of two maps"
+    assert list(files()) == [f"__plan_snapshots__/test_it/test_{last}.plans"], (
+        "the first of two maps"
+    )
 
 
 @pytest.mark.parametrize("update", [(), ("--snapshot-update",)], ids=["compare", "update"])
@@ -193,7 +196,7 @@ def test_file_that_is_not_canonical_is_an_error_and_stays(project, run, recorded
 
 def test_file_of_another_test_is_an_error(project, run, recorded):
     project(test_it=SIMPLE)
-    recorded("test_it", "test_other").rename("__snapshots__/test_it/test_it.plans")
+    recorded("test_it", "test_other").rename("__plan_snapshots__/test_it/test_it.plans")
     result = run("--snapshot-update", returncode=1)
     result.stdout.fnmatch_lines(["E*it belongs to test_other, not to test_it; *"])
 
@@ -209,7 +212,7 @@ def test_folder_in_place_of_a_file_is_an_error(project, run, recorded):
 
 def test_file_in_place_of_a_folder_is_an_error(project, run, pytester):
     project(test_it=SIMPLE)
-    (pytester.path / "__snapshots__").write_text("")
+    (pytester.path / "__plan_snapshots__").write_text("")
     result = run("--snapshot-update", returncode=1)
     result.stdout.fnmatch_lines(["E*SnapshotError: cannot * *test_it.plans: Not a directory; *"])
 
@@ -252,25 +255,11 @@ def test_it(number, nvfp4_snapshot):
     run(workers, "--snapshot-update", "--dist=loadgroup")
     written = files()
     assert len(written) == len(ids)
-    assert {name.rpartition("/")[0] for name in written} == {"__snapshots__/test_it"}
+    assert {name.rpartition("/")[0] for name in written} == {"__plan_snapshots__/test_it"}
     assert sum(1 for path in pytester.path.rglob("*.plans")) == len(ids)
     result = run(workers, "--dist=loadgroup")
     result.stdout.fnmatch_lines([f"nvfp4_snapshot: {len(ids)} matched"])
     result.stdout.no_fnmatch_line("*no test*")
-
-
-def test_modules_of_one_name_in_a_shared_folder(pytester, run, files):
-    for number, name in enumerate(("one", "other")):
-        folder = pytester.mkdir(name)
-        code = f"def test_it(nvfp4_snapshot):\n    assert {{(1, 256, 128): {number}}} == nvfp4_snapshot\n"
-        (folder / "test_it.py").write_text(code)
-    shared = pytester.path / "shared"
-    options = ("--import-mode=importlib", f"--snapshot-dirname={shared}")
-    run(*options, "--snapshot-update")
-    result = run(*options)
-    result.stdout.fnmatch_lines(["nvfp4_snapshot: 2 matched"])
-    result.stdout.no_fnmatch_line("*no test*")
-    assert sum(1 for _ in shared.rglob("*.plans")) == 2
 
 
 # --- Where plugins are not loaded by themselves

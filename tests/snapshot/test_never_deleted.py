@@ -239,7 +239,7 @@ def test_of_a_test_that_is_gone_is_named_but_kept(project, recorded, kept, worke
         [
             "nvfp4_snapshot: 1 matched",
             "nvfp4_snapshot: 1 snapshot has no test; delete by hand what is obsolete:",
-            "  __snapshots__/test_pair/test_gone.plans",
+            "  __plan_snapshots__/test_pair/test_gone.plans",
         ]
     )
 

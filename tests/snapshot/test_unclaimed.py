@@ -37,10 +37,10 @@ def test_of_a_test_a_class_and_a_module_that_are_gone(project, run, recorded, fi
     assert named(result) == (
         HEAD.format("4 snapshots have"),
         [
-            "__snapshots__/test_it/TestIt.test_gone.plans",
-            "__snapshots__/test_it/test_gone.plans",
-            "__snapshots__/test_it/test_one[a].plans",
-            "__snapshots__/test_renamed/test_one.plans",
+            "__plan_snapshots__/test_it/TestIt.test_gone.plans",
+            "__plan_snapshots__/test_it/test_gone.plans",
+            "__plan_snapshots__/test_it/test_one[a].plans",
+            "__plan_snapshots__/test_renamed/test_one.plans",
         ],
     )
     assert files() == before
@@ -50,7 +50,7 @@ def test_of_a_test_a_class_and_a_module_that_are_gone(project, run, recorded, fi
 def test_of_a_module_that_lost_all_its_tests(project, run, recorded, workers):
     project(test_it="", test_other="def test_it(): pass\n")
     recorded("test_it", "test_one")
-    assert named(run(workers))[1] == ["__snapshots__/test_it/test_one.plans"]
+    assert named(run(workers))[1] == ["__plan_snapshots__/test_it/test_one.plans"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_deselected_tests_count_as_tests(project, run, recorded, selection):
     for test in ("test_one", "TestIt.test_two", "test_gone"):
         recorded("test_it", test)
     result = run(*selection, returncode=5 if "nothing" in selection else 0)
-    assert named(result)[1] == ["__snapshots__/test_it/test_gone.plans"]
+    assert named(result)[1] == ["__plan_snapshots__/test_it/test_gone.plans"]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_modules_in_other_folders_are_not_mixed_up(project, run, recorded, pytes
         (path / "test_it.py").write_text("def test_other(nvfp4_snapshot): {} == nvfp4_snapshot\n")
         recorded("test_it", "test_one", folder=path)
     result = run("--import-mode=importlib", "a", "test_it.py")
-    assert named(result)[1] == ["a/__snapshots__/test_it/test_one.plans"]
+    assert named(result)[1] == ["a/__plan_snapshots__/test_it/test_one.plans"]
 
 
 def test_map_that_a_passing_test_does_not_compare(project, run, recorded, plans, files):
@@ -120,9 +120,9 @@ def test_asks_for_nothing(nvfp4_snapshot): pass
     assert named(run("--snapshot-update", returncode=1)) == (
         HEAD.format("3 snapshots have"),
         [
-            "__snapshots__/test_it/test_asks_for_nothing.plans[1] (its test passed without it)",
-            "__snapshots__/test_it/test_asks_for_nothing.plans[decode] (its test passed without it)",
-            "__snapshots__/test_it/test_one.plans[decode] (its test passed without it)",
+            "__plan_snapshots__/test_it/test_asks_for_nothing.plans[1] (its test passed without it)",
+            "__plan_snapshots__/test_it/test_asks_for_nothing.plans[decode] (its test passed without it)",
+            "__plan_snapshots__/test_it/test_one.plans[decode] (its test passed without it)",
         ],
     )
     assert files() == before
@@ -135,7 +135,7 @@ def test_of_very_many_the_first_are_named(project, run, recorded):
         recorded("test_it", f"test_gone_{number:02}")
     sentence, told = named(run())
     assert sentence == HEAD.format("30 snapshots have")
-    assert told[19:] == ["__snapshots__/test_it/test_gone_19.plans", "… and 10 more"]
+    assert told[19:] == ["__plan_snapshots__/test_it/test_gone_19.plans", "… and 10 more"]
 
 
 def test_what_lies_in_the_folder_otherwise_is_nobodys_business(project, run, recorded, files):
