@@ -209,6 +209,20 @@ def test_link(): os.utime("links/map.json", follow_symlinks=False)
     assert f"FROZ-4: {pytester.path}/links/map.json has changed: mtime, ctime" in output
 
 
+def test_moving_a_folder_above_is_a_violation(project, run, maps, pytester):
+    shutil.copytree(maps, pytester.path / "above" / "below" / "maps")
+    project("""
+@frozen("above/below/maps/native.json")
+def test_it():
+    os.rename("above", "away")
+    os.rename("away", "above")
+""")
+    result = run(returncode=1)
+    result.assert_outcomes(passed=1, errors=1)
+    root = pytester.path
+    assert f"FROZ-4: rename of {root}/above to {root}/away at test_it.py:" in result.stdout.str()
+
+
 # --- Children under a trace
 
 CHILD = "open('native.json', 'r+').close(); os.rename('native.json', 'x'); os.rename('x', 'native.json')"
