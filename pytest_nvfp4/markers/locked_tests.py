@@ -121,7 +121,7 @@ class LockedTests:
             if request.require_idle:
                 self._current.loads = self._idle_loads(request)
         except (LockError, RequestError, nvml.NvmlError) as error:
-            pytest.fail(f"{MARK}: {error}", pytrace=False)
+            raise pytest.fail.Exception(f"{MARK}: {error}", pytrace=False) from None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:

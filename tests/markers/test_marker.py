@@ -250,6 +250,7 @@ def test_timeout_is_an_error_of_one_sentence(project, run, path, hold, workers):
     )
     assert "it ran" not in result.stdout.str()
     assert "Traceback" not in result.stdout.str()
+    assert "During handling" not in result.stdout.str()
 
 
 def test_session_waits_for_its_timeout_only_once(project, run, path, hold):
