@@ -202,7 +202,7 @@ class Run:
         if contract.level == contracts.FUTURE:
             return contract.id in self.selected  # listed, and skipped by name
         needed = {contract.capability, *(mark.args[0] for mark in item.iter_markers(REQUIRES))}
-        return contract.id in self.selected and needed <= self.description.capabilities
+        return contract.id in self.selected and needed <= self.description.has
 
     # --- After the tests
 
