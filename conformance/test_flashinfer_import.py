@@ -218,7 +218,8 @@ def test_bookkeeping_members_are_never_plans(flashinfer, name, value):
 @contract("FIMP-5")
 def test_newer_metadata_fields_are_ignored(flashinfer):
     document = flashinfer.document()
-    document["_metadata"]["cutlass_dsl_version"] = "4.5.0"
+    newer = {"cutlass_dsl_version": "4.5.0", "some_later_version": "1.0"}
+    document["_metadata"] = newer | document["_metadata"]
     flashinfer.accepts(document)
 
 
@@ -333,7 +334,8 @@ def test_importing_never_changes_the_source(flashinfer, tmp_path):
             path.stat().st_ctime_ns,
         )
         listing = sorted(tmp_path.iterdir()), tmp_path.stat().st_mtime_ns
-        flashinfer.read(path)
+        with contextlib.suppress(ReportedError):  # whatever the outcome
+            flashinfer.read(path)
         assert path.exists(), "importing removed the file"
         after = (
             path.read_bytes(),
@@ -346,7 +348,7 @@ def test_importing_never_changes_the_source(flashinfer, tmp_path):
 
 
 @contract("FIMP-11")
-def test_document_that_flashinfer_itself_wrote(subject):
-    pytest.skip(
-        "needs a document written here by FlashInfer itself; no such writer is wired in yet"
-    )
+def test_document_that_flashinfer_itself_wrote(flashinfer, written):
+    if flashinfer.fixed and dict(flashinfer.metadata) != written.metadata:
+        pytest.skip("needs to be told another environment: FlashInfer 0.6.13 wrote for its own")
+    flashinfer.accepts(written.text, written.plans, expected=written.metadata)

@@ -98,6 +98,19 @@ def test_miss_tunes_once_and_serves_the_same_request(session, rng):
     assert opened.plans() == {(4, N, K): tactic}
 
 
+@contract("LOOK-4")
+@requires("warm-up")
+def test_miss_after_completion_is_tuned_too(session, rng):
+    opened = session()
+    opened.warm_up(max_tokens=4)
+    opened.saved()
+    tactic = rng.randrange(1, 32)
+    missed = opened.plan(300, N, K, timings=fastest(tactic))
+    assert missed.source != "fallback", f"tactic {missed.tactic} serves without being measured"
+    assert (missed.tactic, missed.tuned) == (tactic, True)
+    assert opened.plan(300, N, K).tactic == tactic
+
+
 @contract("LOOK-5")
 @pytest.mark.parametrize("other", [(5, N, K), (1, N, K), (4, N + 16, K), (4, N, K + 16), (4, K, N)])
 def test_any_other_identity_misses(session, other):

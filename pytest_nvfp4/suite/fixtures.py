@@ -17,6 +17,7 @@ from pytest_nvfp4.implementations.subject import Subject, Transport
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.model import documents, hybrid_bucket
 from pytest_nvfp4.plans import PlanKey, PlanMap
+from pytest_nvfp4.suite.flashinfer_writer import Written
 from pytest_nvfp4.suite.probe import FLASHINFER, NATIVE, Dialect, Probe
 from pytest_nvfp4.suite.record import Record
 from pytest_nvfp4.suite.sessions import IMPORT_PATH, NATIVE_PATH, Session
@@ -28,7 +29,16 @@ RECORD = pytest.StashKey[Record]()
 class Fixtures:
     """A plugin that carries the fixtures of one run against one implementation."""
 
-    def __init__(self, target: Target, description: Description, *, timeout: float, seed: int):
+    def __init__(
+        self,
+        target: Target,
+        description: Description,
+        *,
+        timeout: float,
+        seed: int,
+        written: Written | None,
+    ):
+        self._written = written
         self._target = target
         self._description = description
         self._timeout = timeout
@@ -172,6 +182,16 @@ class Fixtures:
         """Documents of the kind that the subject keeps its own plans in."""
         dialect = NATIVE if self._description.documents == KIND_NATIVE else FLASHINFER
         return self._probe(subject, tmp_path, record, dialect, plans)
+
+    @pytest.fixture
+    def written(self) -> Written:
+        """A document that FlashInfer 0.6.13 wrote on this machine; skips by name without one."""
+        if self._written is None:
+            pytest.skip(
+                "needs FlashInfer 0.6.13 to write a document; `make flashinfer` installs it, and "
+                "--nvfp4-flashinfer PYTHON names it"
+            )
+        return self._written
 
     @pytest.fixture
     def binding(self, subject: Subject, tmp_path: Path, record: Record) -> Probe:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pytest_nvfp4.fuzz.byte_edits import Substitution
 from pytest_nvfp4.implementations.interface import Reading, Rejected, Stats
 from pytest_nvfp4.implementations.subject import Subject
@@ -109,6 +111,7 @@ class Probe:
 
     def kept(self, path: Path, metadata: Mapping[str, Any] | None = None) -> PlanMap:
         """The plans in a file that the subject has written, which must be a good document."""
+        assert path.is_file(), "no file was published"
         judgement = self.dialect.judge_kept(path.read_bytes(), metadata or self.metadata)
         assert judgement.accepted, f"the published file is bad: {judgement.findings[0]}"
         return judgement.plans
@@ -235,7 +238,9 @@ class Probe:
     @staticmethod
     def _is_rejected(answer: Reading | Rejected, judgement: Judgement) -> Rejected:
         findings = "; ".join(map(str, judgement.findings[:3]))
-        assert isinstance(answer, Rejected), f"accepted a bad document, which has {findings}"
+        if isinstance(answer, Reading):
+            plans = f"{len(answer.plans)} plans were read"
+            pytest.fail(f"accepted a bad document, which has {findings}; {plans}")
         return answer
 
     def _rejection_agrees(self, answer: Reading | Rejected, judgement: Judgement) -> None:

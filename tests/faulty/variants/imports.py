@@ -23,7 +23,7 @@ def reading(edit):
 class PackedK(Faulty):
     """Takes the packed K of a key for the unpacked one."""
 
-    breaks = ("FIMP-1", "FIMP-2")
+    breaks = ("FIMP-1", "FIMP-2", "FIMP-11")
     controls = ("FIMP-10",)
 
     def read_flashinfer(self, path, expected, session=None):
