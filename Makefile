@@ -1,6 +1,9 @@
 # Two commands on a fresh machine with Python 3.11 or later:
 #   make conformance    the suite against the reference, in process and over JSON lines
 #   make test           this project's own checks and tests
+# And two about others:
+#   make flashinfer     install FlashInfer and torch in build/, a few hundred MB
+#   make adapters       the suite against FlashInfer 0.6.13 and 0.7.4, and vLLM's cache file helper
 # Each sets itself up in .venv the first time.
 
 PYTHON ?= python3
@@ -10,10 +13,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: conformance test lint wheel clean
+WRITER := build/flashinfer-0.6.13/bin/python
+FLASHINFER := build/flashinfer-0.6.13/ready build/flashinfer-0.7.4/ready
+KNOWN := src/adapters/deviations
 
+.PHONY: conformance test lint wheel flashinfer adapters clean
+
+# FIMP-11 needs a document that FlashInfer wrote; without one it is skipped by name.
 conformance: $(READY)
-	$(BIN)/nvfp4-conformance run $(IMPL) -n $(WORKERS) --report build/report.json --badge build/badge.svg --badge build/badge.json
+	$(BIN)/nvfp4-conformance run $(IMPL) -n $(WORKERS) $$(test -e build/flashinfer-0.6.13/ready && echo --flashinfer $(WRITER)) --report build/report.json --badge build/badge.svg --badge build/badge.json
 
 test: $(READY) lint
 	$(BIN)/python -m pytest -n $(WORKERS)
@@ -38,6 +46,22 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
+
+flashinfer: $(FLASHINFER)
+
+build/flashinfer-%/ready: benchmarks/flashinfer_env.sh pyproject.toml
+	PYTHON="$(PYTHON)" sh benchmarks/flashinfer_env.sh $*
+
+adapters: $(READY) flashinfer
+	for version in 0.6.13 0.7.4; do \
+	    build/flashinfer-$$version/bin/nvfp4-conformance run flashinfer -n $(WORKERS) --flashinfer $(WRITER) \
+	        --deviations $(KNOWN)/flashinfer-$$version.toml --report build/flashinfer-$$version.json || exit 1; \
+	done
+	@if [ -n "$$NVFP4_VLLM_CACHE_HELPER" ] || $(BIN)/python -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("vllm"))'; then \
+	    $(BIN)/nvfp4-conformance run vllm-publication -n $(WORKERS) --deviations $(KNOWN)/vllm-0.25.0.toml --report build/vllm-0.25.0.json; \
+	else \
+	    echo "vllm-publication was skipped: vLLM 0.25.0 is not installed, and NVFP4_VLLM_CACHE_HELPER names no file of it"; \
+	fi
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

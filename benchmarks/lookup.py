@@ -1,7 +1,7 @@
 """The reference's plan lookup beside FlashInfer 0.6.13's in one run: hits, misses, threads, files.
 
 Exits with 1 where a bar is missed, else with 2 where FlashInfer is not here to compare with:
-`sh benchmarks/flashinfer_env.sh` makes an environment with it, whose interpreter is to run this.
+`make flashinfer` makes an environment with it, whose interpreter is to run this.
 """
 
 import gc

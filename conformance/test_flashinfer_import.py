@@ -1,5 +1,6 @@
 """FIMP: importing FlashInfer 0.6.13 autotune documents."""
 
+import contextlib
 import json
 
 import pytest
@@ -9,7 +10,7 @@ from pytest_nvfp4.fuzz.byte_edits import (
     sampled_substitutions,
     structural_offsets,
 )
-from pytest_nvfp4.implementations.interface import Reading, Rejected
+from pytest_nvfp4.implementations.interface import Reading, Rejected, ReportedError
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.suite import contract, over, requires
@@ -119,16 +120,18 @@ def first_key(document) -> str:
 
 
 @contract("FIMP-1")
-def test_binding_oracle_imports_to_its_64_plans(binding, nvfp4_oracle):
-    binding.accepts(nvfp4_oracle.document, nvfp4_oracle.plans)
-    binding.accepts(nvfp4_oracle.document.removesuffix(b"\n"), nvfp4_oracle.plans)
+def test_binding_oracle_imports_to_its_64_plans(binding, binding_text, nvfp4_oracle):
+    binding.accepts(binding_text, nvfp4_oracle.plans)
+    binding.accepts(binding_text.removesuffix(b"\n"), nvfp4_oracle.plans)
     assert len(nvfp4_oracle.plans) == 64
 
 
 @contract("FIMP-2")
 @requires("native-document")
-def test_oracle_survives_conversion_to_a_native_document(subject, binding, native, nvfp4_oracle):
-    imported = binding.read(binding.write(nvfp4_oracle.document))
+def test_oracle_survives_conversion_to_a_native_document(
+    subject, binding, binding_text, native, nvfp4_oracle
+):
+    imported = binding.read(binding.write(binding_text))
     assert isinstance(imported, Reading), f"rejected the oracle: {imported.message}"
     text = subject.serialize(documents.native(native.metadata, imported.plans))
     assert not isinstance(text, Rejected), f"rejected its native form: {text.message}"
@@ -174,7 +177,9 @@ def test_metadata_field_that_is_no_string(flashinfer, field, how):
 @contract("FIMP-4")
 @pytest.mark.parametrize("field", facts.FLASHINFER_METADATA)
 def test_any_other_environment_is_foreign(flashinfer, field):
-    expected = dict(flashinfer.metadata) | {field: "NVIDIA GB10 rev.a"}
+    expected = dict(flashinfer.metadata)
+    if not flashinfer.fixed:
+        expected[field] = "NVIDIA GB10 rev.a"
     for other in near_misses(expected[field]):
         document = flashinfer.document()
         document["_metadata"] = expected | {field: other}
@@ -213,7 +218,8 @@ def test_bookkeeping_members_are_never_plans(flashinfer, name, value):
 @contract("FIMP-5")
 def test_newer_metadata_fields_are_ignored(flashinfer):
     document = flashinfer.document()
-    document["_metadata"]["cutlass_dsl_version"] = "4.5.0"
+    newer = {"cutlass_dsl_version": "4.5.0", "some_later_version": "1.0"}
+    document["_metadata"] = newer | document["_metadata"]
     flashinfer.accepts(document)
 
 
@@ -239,6 +245,22 @@ def test_keys_are_never_evaluated(flashinfer, tmp_path):
     for key in (KEY.replace("(512,", f"({code},"), f"('fp4_gemm', {code})", code + " # fp4_gemm"):
         flashinfer.rejects(flashinfer.document() | {key: [RUNNER, 9]}, "bad-plan", key)
     assert not trace.exists(), "the key was evaluated"
+
+
+@contract("FIMP-7")
+@requires("session")
+@pytest.mark.parametrize("value", ["RX", None, [], [RUNNER], 1], ids=json.dumps)
+def test_bad_value_in_the_middle_installs_nothing(subject, flashinfer, value):
+    session = subject.open({})
+    assert subject.plans(session) == {}
+    document = flashinfer.document()
+    keys = sorted(name for name in document if name != "_metadata")
+    document[keys[len(keys) // 2]] = value
+    path = flashinfer.write(document)
+    with contextlib.suppress(ReportedError):  # whether it may break is another case's business
+        flashinfer.read(path, session=session)
+    assert subject.plans(session) == {}, "a part of a bad document was installed"
+    subject.close(session)
 
 
 @contract("FIMP-7")
@@ -288,16 +310,16 @@ def test_two_spellings_of_one_plan(flashinfer, spelling, tactic):
 @contract("FIMP-9")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @over(IN_PROCESS)
-def test_every_substitution_at_a_structural_byte(binding, nvfp4_oracle, chunk):
-    document = nvfp4_oracle.document
+def test_every_substitution_at_a_structural_byte(binding, binding_text, chunk):
+    document = binding_text
     for offset in structural_offsets(document)[chunk::CHUNKS]:
         binding.agrees_on_each(document, all_substitutions(document, offset))
 
 
 @contract("FIMP-9")
 @pytest.mark.parametrize("chunk", range(2))
-def test_sampled_substitutions(binding, nvfp4_oracle, rng, chunk):
-    document = nvfp4_oracle.document
+def test_sampled_substitutions(binding, binding_text, rng, chunk):
+    document = binding_text
     binding.agrees_on_each(document, sampled_substitutions(document, 2000, rng))
 
 
@@ -312,7 +334,8 @@ def test_importing_never_changes_the_source(flashinfer, tmp_path):
             path.stat().st_ctime_ns,
         )
         listing = sorted(tmp_path.iterdir()), tmp_path.stat().st_mtime_ns
-        flashinfer.read(path)
+        with contextlib.suppress(ReportedError):  # whatever the outcome
+            flashinfer.read(path)
         assert path.exists(), "importing removed the file"
         after = (
             path.read_bytes(),
@@ -325,7 +348,7 @@ def test_importing_never_changes_the_source(flashinfer, tmp_path):
 
 
 @contract("FIMP-11")
-def test_document_that_flashinfer_itself_wrote(subject):
-    pytest.skip(
-        "needs a document written here by FlashInfer itself; no such writer is wired in yet"
-    )
+def test_document_that_flashinfer_itself_wrote(flashinfer, written):
+    if flashinfer.fixed and dict(flashinfer.metadata) != written.metadata:
+        pytest.skip("needs to be told another environment: FlashInfer 0.6.13 wrote for its own")
+    flashinfer.accepts(written.text, written.plans, expected=written.metadata)

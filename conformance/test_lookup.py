@@ -65,9 +65,9 @@ def test_hit_measures_nothing(session, rng):
 
 @contract("LOOK-3")
 @requires("warm-up")
-@requires("native-document")
-def test_later_load_never_replaces_a_live_result(session, write):
-    write(native=full_map(20))
+@requires("own-document")
+def test_later_load_never_replaces_a_live_result(session, native_file):
+    native_file(full_map(20))
     opened = session()
     assert opened.plan(2, N, K, timings=fastest(3)).tactic == 3
     opened.warm_up()
@@ -76,12 +76,12 @@ def test_later_load_never_replaces_a_live_result(session, write):
 
 
 @contract("LOOK-3")
-@requires("native-document")
+@requires("own-document")
 @requires("session")
-def test_file_that_is_read_by_name_never_replaces_a_live_result(session, native):
+def test_file_that_is_read_by_name_never_replaces_a_live_result(session, own):
     opened, key = session(), PlanKey(2, N, K)
     opened.plan(*key, timings=fastest(3))
-    native.read(native.write(native.document(PlanMap({key: 20}))), session=opened.name)
+    own.read(own.write(own.document(PlanMap({key: 20}))), session=opened.name)
     assert opened.plan(*key).tactic == 3
     assert opened.plans() == {key: 3}
 
@@ -96,6 +96,19 @@ def test_miss_tunes_once_and_serves_the_same_request(session, rng):
     assert (again.tactic, again.source, again.tuned) == (tactic, "live", False)
     assert opened.stats().tuned == 1
     assert opened.plans() == {(4, N, K): tactic}
+
+
+@contract("LOOK-4")
+@requires("warm-up")
+def test_miss_after_completion_is_tuned_too(session, rng):
+    opened = session()
+    opened.warm_up(max_tokens=4)
+    opened.saved()
+    tactic = rng.randrange(1, 32)
+    missed = opened.plan(300, N, K, timings=fastest(tactic))
+    assert missed.source != "fallback", f"tactic {missed.tactic} serves without being measured"
+    assert (missed.tactic, missed.tuned) == (tactic, True)
+    assert opened.plan(300, N, K).tactic == tactic
 
 
 @contract("LOOK-5")

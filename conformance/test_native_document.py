@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nvfp4.faults import devices, memory
 from pytest_nvfp4.fuzz.byte_edits import truncations
-from pytest_nvfp4.implementations.interface import Reading, Rejected
+from pytest_nvfp4.implementations.interface import NoAnswerError, Reading, Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.plans import PlanMap
@@ -443,7 +443,10 @@ def test_path_that_is_no_regular_file(subject, launch, native, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "plans.json"
     (NOT_REGULAR | NO_FILE)[kind](path)
-    answer = launch(timeout=20).read_native(str(path), native.metadata)
+    try:
+        answer = launch(timeout=20).read_native(str(path), native.metadata)
+    except NoAnswerError:
+        pytest.fail(f"it waits for a {kind}")
     assert isinstance(answer, Rejected), f"accepted a {kind}"
     assert answer.code == ("not-regular" if kind in NOT_REGULAR else "unreadable")
     assert answer.member == ""

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from pytest_nvfp4.faults import devices, namespaces
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.interface import NoAnswerError, Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
-from pytest_nvfp4.model import documents, judge_native
 from pytest_nvfp4.plans import PlanMap
 from pytest_nvfp4.suite import contract, over, requires
 from pytest_nvfp4.suite.sessions import NATIVE_PATH, NO_CLOCK, fastest
+
+PATIENCE = 20
+"""Seconds after which a write that waits for somebody is given up."""
 
 
 @pytest.fixture
@@ -24,69 +26,85 @@ def folder(tmp_path):
     return path
 
 
-@pytest.fixture
-def old(native):
-    return native.document()
+def newer(own):
+    """The same keys with other tactics, so that merging gives exactly these plans."""
+    return PlanMap([(key, (tactic + 1) % 32) for key, tactic in own.plans.items()])
 
 
 @pytest.fixture
-def new(native):
-    """The same keys with other tactics, so that merging gives exactly this document."""
-    return native.document(PlanMap([(key, (t + 1) % 32) for key, t in native.plans.items()]))
+def old(own):
+    return own.document()
 
 
-def published(path, document) -> None:
-    """The file holds exactly the plans of this document, in a valid form."""
-    judgement = judge_native(path.read_bytes(), document["_metadata"])
-    assert judgement.accepted, f"the published file is bad: {judgement.findings[0]}"
-    assert judgement.plans == documents.native_plans(document)
+@pytest.fixture
+def new(own):
+    return own.document(newer(own))
 
 
-def save(subject, path, document) -> None:
-    answer = subject.write_native(str(path), document)
-    assert not isinstance(answer, Rejected), f"the save was rejected: {answer.message}"
-    assert answer == len(document["plans"])
-    published(path, document)
+@pytest.fixture
+def published(own):
+    """``published(path)``: the file holds exactly the new plans (or these), in a valid form."""
+
+    def check(path, plans=None):
+        assert own.kept(path) == (newer(own) if plans is None else plans)
+
+    return check
+
+
+@pytest.fixture
+def save(subject, own, published):
+    """``save(path)``: the new plans (or these) are published without a hitch."""
+
+    def write(path, plans=None, by=None):
+        plans = newer(own) if plans is None else plans
+        answer = (by or subject).write_native(str(path), own.document(plans))
+        assert not isinstance(answer, Rejected), f"the save was rejected: {answer.message}"
+        assert answer == len(plans)
+        published(path, plans)
+
+    return write
 
 
 @contract("PUBL-1")
 @pytest.mark.parametrize("existing", [False, True], ids=["new file", "existing file"])
-def test_temporary_beside_the_destination_is_renamed_over_it(watch, folder, old, new, existing):
+def test_temporary_beside_the_destination_is_renamed_over_it(
+    watch, folder, own, old, new, published, existing
+):
     path = folder / "autotune_configs.json"
     if existing:
-        path.write_bytes(documents.native_bytes(old))
+        path.write_bytes(own.text(old))
     seen = watch(path, new)
     assert seen.temporary is not None, "nothing was renamed over the destination"
     assert os.path.dirname(seen.temporary) == str(folder), "the temporary lies elsewhere"
     assert not seen.written_in_place, "the destination itself was opened for writing"
     assert not seen.removed, "for a moment there was no destination"
-    published(path, new)
+    published(path)
 
 
 @contract("PUBL-2")
-def test_open_reader_keeps_the_old_document(subject, folder, old, new):
+def test_open_reader_keeps_the_old_document(folder, own, save):
     path = folder / "autotune_configs.json"
-    save(subject, path, old)
+    save(path, own.plans)
     with path.open("rb", buffering=0) as reader:
         before = reader.read(10)
-        save(subject, path, new)
+        save(path)
         rest = reader.read()
-    judgement = judge_native(before + rest, old["_metadata"])
-    assert judgement.plans == documents.native_plans(old), "an open reader saw a mixture"
+    judgement = own.dialect.judge_kept(before + rest, own.metadata)
+    assert judgement.plans == own.plans, "an open reader saw a mixture"
 
 
 @contract("PUBL-2")
-def test_concurrent_reader_sees_the_old_or_the_new_document(subject, folder, old, new):
+def test_concurrent_reader_sees_the_old_or_the_new_document(subject, folder, own, old, new, save):
     path = folder / "autotune_configs.json"
-    save(subject, path, old)
-    allowed = [documents.native_plans(old), documents.native_plans(new)]
+    save(path, own.plans)
+    allowed = [own.plans, newer(own)]
     done = threading.Event()
     seen = []
 
     def read():
         while not done.is_set():
             try:
-                judgement = judge_native(path.read_bytes(), old["_metadata"])
+                judgement = own.dialect.judge_kept(path.read_bytes(), own.metadata)
             except OSError:
                 seen.append(False)  # there was no file
             else:
@@ -107,24 +125,24 @@ def test_concurrent_reader_sees_the_old_or_the_new_document(subject, folder, old
 
 @contract("PUBL-3")
 @pytest.mark.parametrize("existing", [False, True], ids=["new file", "existing file"])
-def test_no_temporary_after_success(subject, folder, old, new, existing):
+def test_no_temporary_after_success(folder, own, save, existing):
     path = folder / "autotune_configs.json"
     if existing:
-        save(subject, path, old)
-    save(subject, path, new)
+        save(path, own.plans)
+    save(path)
     assert os.listdir(folder) == [path.name]
 
 
 @contract("PUBL-3")
 @pytest.mark.parametrize("failing", ["rename", "fsync", "write"])
-def test_no_temporary_after_failure(watch, folder, old, new, failing):
+def test_no_temporary_after_failure(watch, folder, own, old, new, failing):
     path = folder / "autotune_configs.json"
-    path.write_bytes(documents.native_bytes(old))
+    path.write_bytes(own.text(old))
     answer = watch.failing(path, new, failing)
     assert isinstance(answer, Rejected), f"a save whose {failing} failed was reported as done"
     assert answer.code == "publication"
     assert os.listdir(folder) == [path.name]
-    assert path.read_bytes() == documents.native_bytes(old)
+    assert path.read_bytes() == own.text(old)
 
 
 @contract("PUBL-4")
@@ -143,11 +161,11 @@ def test_directory_is_synced_after_the_rename(watch, folder, new):
 
 @contract("PUBL-10")
 @pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002], ids="{:03o}".format)
-def test_new_file_follows_the_umask(fresh, folder, new, umask):
+def test_new_file_follows_the_umask(fresh, folder, save, umask):
     path = folder / "autotune_configs.json"
     before = os.umask(umask)
     try:
-        save(fresh(), path, new)
+        save(path, by=fresh())
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
@@ -155,19 +173,19 @@ def test_new_file_follows_the_umask(fresh, folder, new, umask):
 
 @contract("PUBL-10")
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o604], ids="{:03o}".format)
-def test_existing_mode_is_kept(subject, folder, old, new, mode):
+def test_existing_mode_is_kept(folder, own, old, save, mode):
     path = folder / "autotune_configs.json"
-    path.write_bytes(documents.native_bytes(old))
+    path.write_bytes(own.text(old))
     path.chmod(mode)
-    save(subject, path, new)
+    save(path)
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
 @contract("PUBL-11")
 @pytest.mark.parametrize("kind", ["absolute", "relative", "chain"])
-def test_link_is_kept_and_its_target_updated(subject, folder, tmp_path, old, new, kind):
+def test_link_is_kept_and_its_target_updated(folder, tmp_path, own, old, save, published, kind):
     target = folder / "autotune_configs.json"
-    target.write_bytes(documents.native_bytes(old))
+    target.write_bytes(own.text(old))
     links = tmp_path / "links"
     links.mkdir()
     link = links / "plans.json"
@@ -177,10 +195,10 @@ def test_link_is_kept_and_its_target_updated(subject, folder, tmp_path, old, new
     else:
         link.symlink_to(target if kind == "absolute" else os.path.relpath(target, links))
     before = os.listdir(links), os.readlink(link)
-    save(subject, link, new)
+    save(link)
     assert link.is_symlink(), "the link became a plain file"
     assert (os.listdir(links), os.readlink(link)) == before
-    published(target, new)
+    published(target)
     assert os.listdir(folder) == [target.name]
 
 
@@ -203,11 +221,15 @@ def test_destination_that_is_no_regular_file_is_left_alone(
     path = folder / "autotune_configs.json"
     NOT_REGULAR[kind](path)
     before = os.lstat(path)
-    answer = launch(timeout=20).write_native(str(path), new)
+    try:
+        answer = launch(timeout=PATIENCE).write_native(str(path), new)
+    except NoAnswerError:
+        pytest.fail(f"it waits for a {kind}")
+    after = os.lstat(path)
+    same = (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+    assert same, f"the {kind} was replaced"
     assert isinstance(answer, Rejected), f"a {kind} was written to"
     assert answer.code == "not-regular"
-    after = os.lstat(path)
-    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
     assert os.listdir(folder) == [path.name]
 
 
@@ -223,11 +245,17 @@ def test_temporary_names_differ_between_equal_process_ids(watch, subject, folder
 
 
 BROKEN = {
-    "half a document": lambda good: good[: len(good) // 2],
-    "NUL bytes": lambda good: b"\0" * len(good),
-    "no JSON": lambda good: b"not a document",
-    "bad plan": lambda good: good.replace(b'"tactic_id": ', b'"tactic_id": 9'),
+    "half a document": lambda good, _: good[: len(good) // 2],
+    "NUL bytes": lambda good, _: b"\0" * len(good),
+    "no JSON": lambda good, _: b"not a document",
+    "bad plan": lambda good, dialect: dialect.spoil(good),
 }
+
+
+@pytest.fixture
+def broken(own, damage):
+    """A good document with some damage."""
+    return BROKEN[damage](own.text(own.document()), own.dialect)
 
 
 @pytest.fixture
@@ -240,9 +268,11 @@ def default_file(session):
 
 @contract("PUBL-14")
 @requires("warm-up")
+@requires("options")
 @pytest.mark.parametrize("damage", BROKEN)
-def test_corrupt_default_file_is_kept_beside_and_replaced(session, default_file, old, damage):
-    broken = BROKEN[damage](documents.native_bytes(old))
+def test_corrupt_default_file_is_kept_beside_and_replaced(
+    session, default_file, own, damage, broken
+):
     names = set()
     for _ in range(2):
         default_file.write_bytes(broken)
@@ -250,7 +280,7 @@ def test_corrupt_default_file_is_kept_beside_and_replaced(session, default_file,
         opened.warm_up(timings=fastest(9))
         assert default_file.read_bytes() == broken, "replaced before the warm-up completed"
         opened.saved()
-        assert judge_native(default_file.read_bytes(), old["_metadata"]).plans == opened.plans()
+        assert own.kept(default_file) == opened.plans()
         kept = [p for p in default_file.parent.iterdir() if p != default_file]
         assert [p.read_bytes() for p in kept] == [broken], "the corrupt bytes are not kept once"
         names.add(kept[0].name)
@@ -259,10 +289,11 @@ def test_corrupt_default_file_is_kept_beside_and_replaced(session, default_file,
 
 @contract("PUBL-14")
 @requires("warm-up")
+@requires("options")
 @pytest.mark.parametrize("value", ["", "None", "unknown"])
-def test_indeterminate_default_file_is_replaced(session, default_file, old, value):
+def test_indeterminate_default_file_is_replaced(session, default_file, own, old, value):
     old["_metadata"]["cuda_driver"] = value
-    default_file.write_bytes(documents.native_bytes(old))
+    default_file.write_bytes(own.text(old))
     opened = session(**{NATIVE_PATH: ""})
     opened.warm_up(timings=fastest(9))
     opened.saved()
@@ -273,8 +304,7 @@ def test_indeterminate_default_file_is_replaced(session, default_file, old, valu
 @contract("PUBL-14")
 @requires("warm-up")
 @pytest.mark.parametrize("damage", BROKEN)
-def test_corrupt_file_at_a_given_path_is_left_alone(session, cache_file, old, damage):
-    broken = BROKEN[damage](documents.native_bytes(old))
+def test_corrupt_file_at_a_given_path_is_left_alone(session, cache_file, damage, broken):
     cache_file.write_bytes(broken)
     opened = session()
     opened.warm_up(timings=fastest(9))
@@ -283,39 +313,47 @@ def test_corrupt_file_at_a_given_path_is_left_alone(session, cache_file, old, da
     assert os.listdir(cache_file.parent) == [cache_file.name]
 
 
-@contract("PUBL-14")
-@pytest.mark.parametrize("damage", [*BROKEN, "another gpu", "another format"])
-def test_unusable_file_is_not_saved_over(subject, folder, old, new, damage):
-    path = folder / "autotune_configs.json"
-    if damage in BROKEN:
-        there = BROKEN[damage](documents.native_bytes(old))
-    else:
-        old["_metadata"][damage.removeprefix("another ")] += " of tomorrow"
-        there = documents.native_bytes(old)
+def _is_left_alone(subject, path, there, new):
     path.write_bytes(there)
     answer = subject.write_native(str(path), new)
     assert isinstance(answer, Rejected), "a file that it cannot use was replaced"
     assert path.read_bytes() == there
-    assert os.listdir(folder) == [path.name]
+    assert os.listdir(path.parent) == [path.name]
+
+
+@contract("PUBL-14")
+@pytest.mark.parametrize("damage", BROKEN)
+def test_unusable_file_is_not_saved_over(subject, folder, new, damage, broken):
+    _is_left_alone(subject, folder / "autotune_configs.json", broken, new)
+
+
+@contract("PUBL-14")
+@pytest.mark.parametrize("field", ["gpu", pytest.param("format", marks=requires("keeps-native"))])
+def test_file_of_another_environment_is_not_saved_over(subject, folder, own, old, new, field):
+    old["_metadata"][field] += " of tomorrow"
+    _is_left_alone(subject, folder / "autotune_configs.json", own.text(old), new)
 
 
 @contract("PUBL-14")
 @requires("warm-up")
-def test_empty_file_at_a_given_path_is_replaced(session, cache_file, old):
+def test_empty_file_at_a_given_path_is_replaced(session, cache_file, own):
     cache_file.write_bytes(b"")
     opened = session()
     opened.warm_up(timings=fastest(9))
     opened.saved()
-    assert judge_native(cache_file.read_bytes(), old["_metadata"]).plans == opened.plans()
+    assert own.kept(cache_file) == opened.plans()
 
 
 @contract("PUBL-14")
 @requires("warm-up")
+@requires("options")
 @pytest.mark.parametrize("other", ["gpu", "format"])
-def test_well_formed_foreign_default_file_is_never_overwritten(session, default_file, old, other):
+def test_well_formed_foreign_default_file_is_never_overwritten(
+    session, default_file, own, old, other
+):
     old["_metadata"][other] += " of tomorrow"
-    default_file.write_bytes(documents.native_bytes(old))
+    default_file.write_bytes(own.text(old))
     opened = session(**{NATIVE_PATH: ""})
     opened.warm_up(timings=fastest(9))
     assert opened.complete().failure, "a foreign file was replaced"
-    assert default_file.read_bytes() == documents.native_bytes(old)
+    assert default_file.read_bytes() == own.text(old)

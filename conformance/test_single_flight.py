@@ -3,7 +3,6 @@
 import pytest
 
 from pytest_nvfp4.implementations.interface import Planned, Rejected
-from pytest_nvfp4.model import documents
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, requires
 from pytest_nvfp4.suite.sessions import NO_CLOCK, SHAPES, fastest
@@ -60,12 +59,10 @@ def test_failed_tuning_fails_every_waiter_and_leaves_nothing(session):
 
 
 @contract("FLIT-4")
-@requires("native-document")
-def test_loading_over_a_running_tuning_is_a_lifecycle_error(session, description, tmp_path):
+@requires("own-document")
+def test_loading_over_a_running_tuning_is_a_lifecycle_error(session, own):
     other = PlanKey(1, N, K)
-    path = tmp_path / "loaded.json"
-    plans = PlanMap({PlanKey(4, N, K): 30, other: 31})
-    path.write_bytes(documents.native_bytes(documents.native(description.native_metadata, plans)))
+    path = own.write(own.document(PlanMap({PlanKey(4, N, K): 30, other: 31})))
     opened = session()
     answer = opened.plan_many([(4, N, K)] * 2, fastest(2), load=path)
     assert isinstance(answer.load, Rejected), "the document was installed over a running tuning"
@@ -75,12 +72,10 @@ def test_loading_over_a_running_tuning_is_a_lifecycle_error(session, description
 
 
 @contract("FLIT-4")
-@requires("native-document")
-def test_loading_beside_a_running_tuning_is_fine(session, description, tmp_path):
+@requires("own-document")
+def test_loading_beside_a_running_tuning_is_fine(session, own):
     other = PlanKey(1, N, K)
-    path = tmp_path / "loaded.json"
-    document = documents.native(description.native_metadata, PlanMap({other: 31}))
-    path.write_bytes(documents.native_bytes(document))
+    path = own.write(own.document(PlanMap({other: 31})))
     opened = session()
     answer = opened.plan_many([(4, N, K)] * 2, fastest(2), load=path)
     assert answer.load is None, f"the load was refused: {answer.load.message}"

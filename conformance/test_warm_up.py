@@ -10,7 +10,6 @@ import pytest
 from pytest_nvfp4.faults import denial, interpose
 from pytest_nvfp4.implementations.interface import Rejected
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
-from pytest_nvfp4.model import judge_native
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, over, requires
 from pytest_nvfp4.suite.sessions import (
@@ -32,7 +31,7 @@ def lifecycle(answer):
 
 
 @contract("WARM-1")
-@requires("native-document")
+@requires("own-document")
 def test_loading_precedes_the_first_measurement(session, native_file):
     native_file(full_map())
     opened = session()
@@ -53,7 +52,7 @@ def test_one_pass_materialises_every_profile_of_every_shape(session, max_tokens)
 
 
 @contract("WARM-2")
-@requires("native-document")
+@requires("own-document")
 def test_only_missing_keys_are_tuned(session, native_file, rng):
     there = PlanMap([(key, 20) for key in rng.sample(list(full_map()), 3)])
     native_file(there)
@@ -64,8 +63,8 @@ def test_only_missing_keys_are_tuned(session, native_file, rng):
 
 
 @contract("WARM-3")
-@requires("native-document")
-def test_file_appears_only_at_completion(session, cache_file, description):
+@requires("own-document")
+def test_file_appears_only_at_completion(session, cache_file, own):
     opened = session()
     opened.plan(1, N, K, timings=fastest(9))
     assert os.listdir(cache_file.parent) == []
@@ -73,24 +72,24 @@ def test_file_appears_only_at_completion(session, cache_file, description):
     assert os.listdir(cache_file.parent) == []
     assert opened.saved().saved == len(full_map())
     assert os.listdir(cache_file.parent) == [cache_file.name]
-    judgement = judge_native(cache_file.read_bytes(), description.native_metadata)
-    assert judgement.plans == opened.plans()
+    assert own.kept(cache_file) == opened.plans()
 
 
 @contract("WARM-3")
-@requires("native-document")
-def test_file_appears_where_there_was_no_directory(session, description):
+@requires("options")
+@requires("own-document")
+def test_file_appears_where_there_was_no_directory(session, own):
     opened = session(**{NATIVE_PATH: ""})
     path = Path(opened.stats().path)
     opened.warm_up(timings=fastest(9))
     assert not path.parent.exists()
     opened.saved()
     assert path.exists(), "a first start at the default path saves nothing"
-    judgement = judge_native(path.read_bytes(), description.native_metadata)
-    assert judgement.plans == opened.plans()
+    assert own.kept(path) == opened.plans()
 
 
 @contract("WARM-4")
+@requires("own-document")
 @pytest.mark.parametrize("before", ["no file", "a file"])
 @pytest.mark.parametrize("end", ["abandoned", "failed", "closed"])
 def test_warm_up_that_does_not_complete_saves_nothing(
@@ -111,6 +110,7 @@ def test_warm_up_that_does_not_complete_saves_nothing(
 
 @contract("WARM-4")
 @over(JSON_LINES)
+@requires("own-document")
 @pytest.mark.parametrize("before", ["no file", "a file"])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
 def test_killed_warm_up_saves_nothing(session, launch, cache_file, native_file, before, name):
@@ -140,6 +140,7 @@ def test_completing_twice(session, cache_file):
     opened = session()
     opened.warm_up()
     opened.saved()
+    assert cache_file.exists(), "no file was published"
     saved = cache_file.read_bytes()
     lifecycle(opened.subject.complete(opened.name))
     assert cache_file.read_bytes() == saved
@@ -177,7 +178,7 @@ def test_using_a_closed_session(session):
 
 
 @contract("WARM-6")
-@requires("native-document")
+@requires("own-document")
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\0" * 64, b"[]", b'{"_metadata": {}, "plans": []}']
 )
@@ -197,7 +198,8 @@ def _keeps_serving(opened):
     assert opened.stats().saved == 0
     for key in full_map():
         assert opened.plan(*key).tactic == 9
-    assert opened.plan(300, N, K, timings=fastest(4)).tactic == 4
+    later = opened.plan(300, N, K, timings=fastest(4))
+    assert later.tactic == 4 or later.source == "fallback"
 
 
 @contract("WARM-7")

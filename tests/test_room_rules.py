@@ -15,6 +15,7 @@ STANDARD = sys.stdlib_module_names
 ROOMS = {
     "pytest_nvfp4": ({"pytest", "pytest_nvfp4"}, {"hypothesis", "syrupy", "numpy"}),
     "conformance": ({"pytest", "pytest_nvfp4"}, set()),
+    "src/adapters": (set(), set()),  # what is adapted is imported by name, when it is made
     "src/reference_impl": ({"numpy", "ml_dtypes"}, {"cupy", "flashinfer"}),
     "fixtures": (set(), set()),
 }
@@ -134,6 +135,13 @@ def test_loading_the_plugin_loads_nothing_heavy():
     loaded = loaded_by("import pytest_nvfp4.plugin")
     assert "pytest_nvfp4.plugin" in loaded
     assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_adapters_stand_where_the_suite_and_what_they_adapt_are_absent():
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('pytest', 'pytest_nvfp4', "
+    blocked += "'nvfp4_reference', 'torch', 'flashinfer', 'vllm')))"
+    loaded = loaded_by(f"{blocked}; import nvfp4_adapters.flashinfer_tuner")
+    assert "nvfp4_adapters.flashinfer_session" in loaded
 
 
 def test_reference_stands_where_pytest_is_absent():

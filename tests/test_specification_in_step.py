@@ -77,6 +77,7 @@ def test_every_test_asserts_something():
         "_keeps_serving",
         "_nothing_new",
         "_is_discreet",
+        "_is_left_alone",
         "merge",
     }
     for contract_id, node, _ in all_proven():

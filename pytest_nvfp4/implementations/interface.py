@@ -69,7 +69,13 @@ CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """Capability → the operations that an adapter which claims it has to have, beside `describe`."""
 
 Document = dict[str, Any]
-"""A native document as data: ``{"_metadata": {18 fields}, "plans": [{11 fields}, ...]}``."""
+"""A document as data; a native one is ``{"_metadata": {18 fields}, "plans": [{11 fields}, ...]}``.
+
+FlashInfer's is ``{"_metadata": {6 fields}, key: [runner, tactic], ...}``.
+"""
+
+NATIVE, FLASHINFER = "native", "flashinfer"
+OWN = "own-document"
 
 
 class SubjectError(Exception):
@@ -87,6 +93,14 @@ class UnsupportedError(ReportedError):
     """The adapter does not have this operation."""
 
 
+class NoAnswerError(SubjectError):
+    """An executable let the time for an answer pass."""
+
+
+class NotAnIntegerError(ValueError):
+    """A plan came with something other than integers, which only an implementation can do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """The implementation's own no: a code, the member that is at fault, and a sentence."""
@@ -98,7 +112,11 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Who the implementation is, what it claims, and the environment it says it runs in."""
+    """Who the implementation is, what it claims, and the environment it says it runs in.
+
+    `documents` is the kind that it keeps its own plans in; with `own_environment_only`, reads
+    expect the environment of the description and cannot be told to expect another.
+    """
 
     name: str
     version: str
@@ -109,6 +127,23 @@ class Description:
     import_metadata: Mapping[str, str] | None
     tactics: tuple[Tactic, ...] | None
     tactic_digest: str | None
+    documents: str = NATIVE
+    own_environment_only: bool = False
+
+    @property
+    def own_metadata(self) -> Mapping[str, Any] | None:
+        """The metadata of this machine in documents of the kind that it keeps."""
+        return self.native_metadata if self.documents == NATIVE else self.import_metadata
+
+    @property
+    def has(self) -> frozenset[str]:
+        """What a test may require: capabilities, ``keeps-KIND`` and ``own-document``.
+
+        The last is there where it reads the kind of document that it keeps, and tests can make one.
+        """
+        reading = "native-document" if self.documents == NATIVE else "flashinfer-import"
+        own = reading in self.capabilities and self.own_metadata
+        return self.capabilities | {f"keeps-{self.documents}"} | ({OWN} if own else frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +201,8 @@ class Completed:
 class Planned:
     """The tactic that serves a request, where it came from, and whether this request tuned it.
 
-    `source` is ``live`` (tuned earlier in this session), ``import``, ``native`` or ``tuned``.
+    `source` is ``live`` (tuned earlier in this session), ``import``, ``native``, ``tuned``, or
+    ``fallback``, where there is no plan and what runs was not measured.
     """
 
     tactic: int
@@ -306,6 +342,7 @@ def decode_description(data: object) -> Description:
     """Decode and check the answer of `describe` against what it claims."""
     names = {"protocol", "name", "version", "language", "homepage", "capabilities"}
     names |= {"native_metadata", "import_metadata", "tactics", "tactic_digest"}
+    names |= {"documents", "environment"}
     row = _closed(data, "the description", names)
     protocol = _member(row, "protocol", int)
     check(protocol == PROTOCOL, f"protocol is {protocol}, but this suite speaks {PROTOCOL}")
@@ -337,7 +374,16 @@ def decode_description(data: object) -> Description:
         if tactics is None
         else tuple(map(decode_tactic, _list_of(tactics, "tactics", dict))),
         tactic_digest=None if digest is None else decode_digest(digest),
+        documents=_choice(row, "documents", (NATIVE, FLASHINFER)),
+        own_environment_only=_choice(row, "environment", ("any", "own")) == "own",
     )
+
+
+def _choice(row: Mapping[str, Any], name: str, words: tuple[str, ...]) -> str:
+    """One of the words, the first unless the member is there."""
+    value = row.get(name, words[0])
+    check(value in words, f"{name} is {value!r:.60}; use {' or '.join(words)}")
+    return value  # type: ignore[no-any-return]
 
 
 def _named(row: Mapping[str, Any], name: str) -> str:
@@ -368,7 +414,9 @@ def decode_plans(data: object) -> PlanMap:
         raise ValueError("a plan lacks one of m, n, k and tactic") from None
     for key, tactic in pairs:
         if {int} != {type(key.m), type(key.n), type(key.k), type(tactic)}:
-            raise ValueError(f"the plan {(*key, tactic)!r:.80} holds something other than integers")
+            raise NotAnIntegerError(
+                f"the plan {(*key, tactic)!r:.80} holds something other than integers"
+            )
     check(all(len(row) == 4 for row in data), "a plan has more than m, n, k and tactic")  # type: ignore[attr-defined]
     return PlanMap(pairs)
 
@@ -425,7 +473,8 @@ def decode_planned(data: object) -> Planned:
     """Decode the answer of `plan`."""
     row = _closed(data, "a plan", {"tactic", "source", "tuned", "lazy"})
     source = _member(row, "source", str)
-    check(source in ("live", "import", "native", "tuned"), f"source {source!r:.40} is unknown")
+    known = ("live", "import", "native", "tuned", "fallback")
+    check(source in known, f"source {source!r:.40} is unknown")
     flags = [_member(row, name, bool) for name in ("tuned", "lazy")]
     return Planned(_member(row, "tactic", int), source, *flags)
 
@@ -500,10 +549,12 @@ def _bytes(row: Mapping[str, Any], name: str) -> bytes:
 
 
 def decode_document(data: object) -> Document:
-    """Decode a native document; what its plans hold is judged elsewhere."""
-    row = _closed(data, "a document", {"_metadata", "plans"})
+    """Decode a document; what it holds is judged elsewhere."""
+    check(isinstance(data, dict), f"a document is {data!r:.60}, no object")
+    row: Document = data  # type: ignore[assignment]
     _member(row, "_metadata", dict)
-    _member(row, "plans", list)
+    if "plans" in row:
+        _member(row, "plans", list)
     return dict(row)
 
 

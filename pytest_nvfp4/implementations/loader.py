@@ -1,7 +1,9 @@
 """Find an implementation by what the user typed.
 
 ``reference``
-    a name that some distribution registers in the entry-point group ``nvfp4.implementations``
+    a name that some distribution registers in the entry-point group ``nvfp4.implementations``, or
+    in ``nvfp4.served`` for a Python adapter that changes the process it runs in: it always gets one
+    of its own
 ``package.module:attribute``
     a Python adapter: an object with the operations, or a class or function that makes one;
     the module may lie in the current directory
@@ -23,6 +25,7 @@ from pytest_nvfp4.implementations.interface import OPERATIONS
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES, InProcess, JsonLines
 
 GROUP = "nvfp4.implementations"
+SERVED = "nvfp4.served"
 
 
 class TargetError(Exception):
@@ -33,17 +36,19 @@ class TargetError(Exception):
 class Target:
     """An implementation that was found: what the user typed, and how to reach it.
 
-    `reference` is the ``module:attribute`` of a Python adapter, None for an executable.
+    `reference` is the ``module:attribute`` of a Python adapter, None for an executable; one that is
+    `served` is driven in a process of its own alone.
     """
 
     text: str
     reference: str | None
     command: tuple[str, ...]
+    served: bool = False
 
     @property
     def transports(self) -> tuple[str, ...]:
         """The transports that this implementation can be driven over."""
-        return (IN_PROCESS, JSON_LINES) if self.reference else (JSON_LINES,)
+        return (IN_PROCESS, JSON_LINES) if self.reference and not self.served else (JSON_LINES,)
 
     def make_adapter(self) -> object:
         """Import a Python adapter and return a fresh object; TargetError where that fails."""
@@ -110,9 +115,14 @@ def load(text: str) -> Target:
         if not all(part.isidentifier() for part in (*kind.split("."), *rest.split("."))):
             raise TargetError(f"{text!r} is not of the form package.module:attribute")
         return _python(text, text)
-    registered = {entry.name: entry.value for entry in importlib.metadata.entry_points(group=GROUP)}
+    registered = {
+        entry.name: entry
+        for group in (SERVED, GROUP)
+        for entry in importlib.metadata.entry_points(group=group)
+    }
     if text in registered:
-        return _python(text, registered[text].replace(" ", ""))
+        entry = registered[text]
+        return _python(text, entry.value.replace(" ", ""), served=entry.group == SERVED)
     near = difflib.get_close_matches(text, registered, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"known names: {', '.join(sorted(registered))}"
     raise TargetError(
@@ -120,13 +130,13 @@ def load(text: str) -> Target:
     )
 
 
-def _python(text: str, reference: str) -> Target:
+def _python(text: str, reference: str, *, served: bool = False) -> Target:
     # A module beside the user is found too, after everything that is installed.
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
     server = (sys.executable, "-m", "pytest_nvfp4.implementations.server", text)
-    return Target(text, reference, server)
+    return Target(text, reference, server, served)
 
 
 def _executable(text: str, line: str) -> Target:

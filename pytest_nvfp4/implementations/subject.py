@@ -8,12 +8,14 @@ from pytest_nvfp4.implementations.interface import (
     Completed,
     Description,
     Document,
+    NotAnIntegerError,
     Options,
     Planned,
     PlannedMany,
     Product,
     Reading,
     Rejected,
+    ReportedError,
     Stats,
     Step,
     SubjectError,
@@ -61,6 +63,9 @@ class Subject:
         decode = DECODERS[operation] if kind == "ok" else decode_rejection
         try:
             return decode(data)
+        except NotAnIntegerError as error:
+            # The adapter passed on what the implementation holds: the case can be judged.
+            raise ReportedError(f"{operation} gave a plan that is none: {error}") from None
         except ValueError as error:
             what = "answer" if kind == "ok" else "rejection"
             raise SubjectError(

@@ -11,7 +11,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_nvfp4.implementations.interface import ReportedError, SubjectError, UnsupportedError
+from pytest_nvfp4.implementations.interface import (
+    NoAnswerError,
+    ReportedError,
+    SubjectError,
+    UnsupportedError,
+)
 from pytest_nvfp4.implementations.subject import Answer
 
 IN_PROCESS = "in process"
@@ -167,7 +172,8 @@ class JsonLines:
             left = deadline - time.monotonic()
             events = dict(poll.poll(max(left, 0) * 1000)) if left > 0 else {}
             if not events:
-                raise self._broke(f"gave no answer to {operation} within {self.timeout:g} s")
+                broken = self._broke(f"gave no answer to {operation} within {self.timeout:g} s")
+                raise NoAnswerError(str(broken))
             if into in events and unsent:
                 with contextlib.suppress(BlockingIOError):
                     try:

@@ -6,7 +6,7 @@ implementation may stop at the first thing it meets, and is right when the model
 """
 
 from pytest_nvfp4.model.buckets import hybrid_bucket, profile_list
-from pytest_nvfp4.model.flashinfer import judge_flashinfer
+from pytest_nvfp4.model.flashinfer import judge_flashinfer, judge_kept_flashinfer
 from pytest_nvfp4.model.native import judge_native
 from pytest_nvfp4.model.verdict import Finding, Judgement
 
@@ -15,6 +15,7 @@ __all__ = [
     "Judgement",
     "hybrid_bucket",
     "judge_flashinfer",
+    "judge_kept_flashinfer",
     "judge_native",
     "profile_list",
 ]

@@ -51,7 +51,12 @@ def flashinfer(metadata: Mapping[str, str], plans: Mapping[PlanKey, int]) -> Doc
 
 def flashinfer_bytes(metadata: Mapping[str, str], plans: Mapping[PlanKey, int]) -> bytes:
     """The text of `flashinfer`, as FlashInfer writes it."""
-    return json.dumps(flashinfer(metadata, plans), indent=2).encode()
+    return flashinfer_text(flashinfer(metadata, plans))
+
+
+def flashinfer_text(document: Document) -> bytes:
+    """The text of a document as FlashInfer writes it: two-space indent, members as they come."""
+    return json.dumps(document, indent=2).encode()
 
 
 def write_many_plans(path: Path, metadata: Mapping[str, Any], count: int) -> None:

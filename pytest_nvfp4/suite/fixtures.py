@@ -10,12 +10,14 @@ import pytest
 from pytest_nvfp4 import oracle
 from pytest_nvfp4.faults import strace
 from pytest_nvfp4.implementations.examine import open_transport
+from pytest_nvfp4.implementations.interface import NATIVE as KIND_NATIVE
 from pytest_nvfp4.implementations.interface import Description
 from pytest_nvfp4.implementations.loader import Target
 from pytest_nvfp4.implementations.subject import Subject, Transport
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.model import documents, hybrid_bucket
 from pytest_nvfp4.plans import PlanKey, PlanMap
+from pytest_nvfp4.suite.flashinfer_writer import Written
 from pytest_nvfp4.suite.probe import FLASHINFER, NATIVE, Dialect, Probe
 from pytest_nvfp4.suite.record import Record
 from pytest_nvfp4.suite.sessions import IMPORT_PATH, NATIVE_PATH, Session
@@ -27,7 +29,16 @@ RECORD = pytest.StashKey[Record]()
 class Fixtures:
     """A plugin that carries the fixtures of one run against one implementation."""
 
-    def __init__(self, target: Target, description: Description, *, timeout: float, seed: int):
+    def __init__(
+        self,
+        target: Target,
+        description: Description,
+        *,
+        timeout: float,
+        seed: int,
+        written: Written | None,
+    ):
+        self._written = written
         self._target = target
         self._description = description
         self._timeout = timeout
@@ -98,14 +109,11 @@ class Fixtures:
         return folder / "autotune_configs.json"
 
     @pytest.fixture
-    def native_file(
-        self, cache_file: Path, description: Description
-    ) -> Callable[[Mapping[PlanKey, int]], bytes]:
+    def native_file(self, cache_file: Path, own: Probe) -> Callable[[Mapping[PlanKey, int]], bytes]:
         """Put a good document where sessions look: ``native_file(plans)`` gives its bytes."""
 
         def write(plans: Mapping[PlanKey, int]) -> bytes:
-            document = documents.native(description.native_metadata or {}, plans)
-            cache_file.write_bytes(documents.native_bytes(document))
+            cache_file.write_bytes(own.text(own.document(PlanMap(plans))))
             return cache_file.read_bytes()
 
         return write
@@ -156,6 +164,7 @@ class Fixtures:
             plans,
             with_session="session" in claimed.capabilities,
             keep=record.keep_document,
+            fixed=claimed.own_environment_only,
         )
 
     @pytest.fixture
@@ -169,11 +178,36 @@ class Fixtures:
         return self._probe(subject, tmp_path, record, FLASHINFER, plans)
 
     @pytest.fixture
+    def own(self, subject: Subject, tmp_path: Path, record: Record, plans: PlanMap) -> Probe:
+        """Documents of the kind that the subject keeps its own plans in."""
+        dialect = NATIVE if self._description.documents == KIND_NATIVE else FLASHINFER
+        return self._probe(subject, tmp_path, record, dialect, plans)
+
+    @pytest.fixture
+    def written(self) -> Written:
+        """A document that FlashInfer 0.6.13 wrote on this machine; skips by name without one."""
+        if self._written is None:
+            pytest.skip(
+                "needs FlashInfer 0.6.13 to write a document; `make flashinfer` installs it, and "
+                "--nvfp4-flashinfer PYTHON names it"
+            )
+        return self._written
+
+    @pytest.fixture
     def binding(self, subject: Subject, tmp_path: Path, record: Record) -> Probe:
-        """The binding oracle for the subject, in the environment that it was tuned in."""
+        """The binding oracle for the subject, in the environment that it was tuned in.
+
+        Where the subject can only read for its own environment, as if it had been tuned there.
+        """
         probe = self._probe(subject, tmp_path, record, FLASHINFER, oracle.load().plans)
-        probe.metadata = dict(oracle.load().metadata)
+        if not probe.fixed:
+            probe.metadata = dict(oracle.load().metadata)
         return probe
+
+    @pytest.fixture
+    def binding_text(self, binding: Probe) -> bytes:
+        """The text of the oracle in the environment of `binding`."""
+        return binding.text(binding.document()) + b"\n" if binding.fixed else oracle.load().document
 
 
 def random_plans(rng: random.Random, count: int) -> PlanMap:

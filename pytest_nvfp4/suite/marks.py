@@ -12,7 +12,7 @@ CONTRACT, OVER, REQUIRES = "nvfp4_contract", "nvfp4_over", "nvfp4_requires"
 MARKERS = (
     f"{CONTRACT}(id): the cache contract that this test proves",
     f"{OVER}(transport): the only transport over which this test makes sense",
-    f"{REQUIRES}(capability): a capability that this case needs beyond its contract's own",
+    f"{REQUIRES}(what): what else this case needs: a capability, own-document, or keeps-native",
 )
 
 
@@ -35,5 +35,5 @@ def over(transport: str) -> Callable[[F], F]:
 
 
 def requires(capability: str) -> Callable[[F], F]:
-    """Leave a case out unless the implementation also claims this capability."""
+    """Leave a case out unless the implementation also has this; see `Description.has`."""
     return getattr(pytest.mark, REQUIRES)(capability)  # type: ignore[no-any-return]

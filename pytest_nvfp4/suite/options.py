@@ -5,6 +5,7 @@
 
 import os
 import random
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ KNOBS = (
     Knob("deviations", "known deviations, a TOML file", "FILE.toml"),
     Knob("write-deviations", "write the current failures as known deviations", "FILE.toml"),
     Knob("reproducers", "folder for what reproduces a failure (default: nvfp4-reproducers)", "DIR"),
+    Knob("flashinfer", "a Python with FlashInfer 0.6.13, to write what FIMP-11 reads", "PYTHON"),
     Knob("seed", "seed of the random test data (default: fresh in every run)", "N"),
     Knob("timeout", "seconds that an implementation may take for one answer (default: 60)", "S"),
 )
@@ -61,6 +63,7 @@ class Settings:
     deviations: Path | None
     write_deviations: Path | None
     reproducers: Path
+    flashinfer: str | None
     seed: int
     timeout: float
     sources: Mapping[str, str]
@@ -102,6 +105,7 @@ class Settings:
             deviations=path("deviations", ".toml"),
             write_deviations=path("write-deviations", ".toml"),
             reproducers=path("reproducers") or config.invocation_params.dir / "nvfp4-reproducers",
+            flashinfer=_program(config, text("flashinfer"), sources.get("flashinfer", "")),
             seed=_seed(text("seed"), sources.get("seed", "")),
             timeout=timeout,
             sources=sources,
@@ -115,6 +119,17 @@ def _path(config: pytest.Config, value: str, source: str, suffixes: tuple[str, .
             f"{source} is {value!r}; its name must end in {' or '.join(suffixes)}"
         )
     return path
+
+
+def _program(config: pytest.Config, value: str | None, source: str) -> str | None:
+    """An executable: a path from where pytest was started, or a name on the PATH."""
+    if value is None:
+        return None
+    path = config.invocation_params.dir / value
+    found = shutil.which(str(path)) or shutil.which(value)
+    if found is None:
+        raise pytest.UsageError(f"{source} is {value!r}; name a Python that can be run")
+    return found
 
 
 def _seed(value: str | None, source: str) -> int:

@@ -7,10 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pytest_nvfp4.fuzz.byte_edits import Substitution
 from pytest_nvfp4.implementations.interface import Reading, Rejected, Stats
 from pytest_nvfp4.implementations.subject import Subject
-from pytest_nvfp4.model import Judgement, documents, judge_flashinfer, judge_native
+from pytest_nvfp4.model import (
+    Judgement,
+    documents,
+    judge_flashinfer,
+    judge_kept_flashinfer,
+    judge_native,
+)
 from pytest_nvfp4.plans import PlanKey, PlanMap
 
 Document = dict[str, Any]
@@ -18,18 +26,39 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A kind of document: how to build one, how to judge one, and which operation reads it."""
+    """A kind of document: how to build, write, read and judge one.
+
+    `read` is the operation that reads it; `judge_kept` judges a file that an implementation keeps
+    for itself; `spoil` gives a bad plan to the text of a good document.
+    """
 
     build: Callable[[Mapping[str, Any], PlanMap], Document]
+    text: Callable[[Document], bytes]
     judge: Callable[[bytes, Mapping[str, Any]], Judgement]
+    judge_kept: Callable[[bytes, Mapping[str, Any]], Judgement]
     read: str
+    spoil: Callable[[bytes], bytes]
 
 
 _LOADED_BEFORE = PlanMap([(PlanKey(1, 7, 16), 3)])
 """A plan that no document under test has, so that a partial installation shows."""
 
-NATIVE = Dialect(documents.native, judge_native, "read_native")
-FLASHINFER = Dialect(documents.flashinfer, judge_flashinfer, "read_flashinfer")
+NATIVE = Dialect(
+    documents.native,
+    documents.native_bytes,
+    judge_native,
+    judge_native,
+    "read_native",
+    lambda text: text.replace(b'"tactic_id": ', b'"tactic_id": 9'),
+)
+FLASHINFER = Dialect(
+    documents.flashinfer,
+    documents.flashinfer_text,
+    judge_flashinfer,
+    judge_kept_flashinfer,
+    "read_flashinfer",
+    lambda text: text.replace(b'Runner",\n    ', b'Runner",\n    9'),
+)
 
 
 def near_misses(value: int | str) -> list[int | str]:
@@ -44,7 +73,8 @@ class Probe:
     """Documents of one dialect for one subject, in one folder.
 
     `metadata` is the environment that reads expect, `plans` a good map. Every check also proves
-    that the file was left alone, and with a session, that the ready map was too.
+    that the file was left alone, and with a session, that the ready map was too. Where `fixed`,
+    the subject cannot be told to expect another environment.
     """
 
     def __init__(
@@ -57,12 +87,14 @@ class Probe:
         *,
         with_session: bool,
         keep: Callable[[bytes], None],
+        fixed: bool = False,
     ):
         self.subject = subject
         self.folder = folder
         self.dialect = dialect
         self.metadata = dict(metadata)
         self.plans = plans
+        self.fixed = fixed
         self._keep = keep
         self._with_session = with_session
         self._path = folder / "autotune_configs.json"
@@ -72,6 +104,17 @@ class Probe:
         return copy.deepcopy(
             self.dialect.build(self.metadata, self.plans if plans is None else plans)
         )
+
+    def text(self, document: Document) -> bytes:
+        """A document as bytes."""
+        return self.dialect.text(document)
+
+    def kept(self, path: Path, metadata: Mapping[str, Any] | None = None) -> PlanMap:
+        """The plans in a file that the subject has written, which must be a good document."""
+        assert path.is_file(), "no file was published"
+        judgement = self.dialect.judge_kept(path.read_bytes(), metadata or self.metadata)
+        assert judgement.accepted, f"the published file is bad: {judgement.findings[0]}"
+        return judgement.plans
 
     def read(
         self,
@@ -195,7 +238,9 @@ class Probe:
     @staticmethod
     def _is_rejected(answer: Reading | Rejected, judgement: Judgement) -> Rejected:
         findings = "; ".join(map(str, judgement.findings[:3]))
-        assert isinstance(answer, Rejected), f"accepted a bad document, which has {findings}"
+        if isinstance(answer, Reading):
+            plans = f"{len(answer.plans)} plans were read"
+            pytest.fail(f"accepted a bad document, which has {findings}; {plans}")
         return answer
 
     def _rejection_agrees(self, answer: Reading | Rejected, judgement: Judgement) -> None:

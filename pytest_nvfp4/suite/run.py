@@ -41,6 +41,7 @@ from pytest_nvfp4.results.verdicts import (
     aggregate,
 )
 from pytest_nvfp4.suite.fixtures import Fixtures
+from pytest_nvfp4.suite.flashinfer_writer import WriterError, Written, write
 from pytest_nvfp4.suite.marks import OVER, REQUIRES
 from pytest_nvfp4.suite.options import Settings
 from pytest_nvfp4.suite.recorder import PACKAGE, TRANSPORT_IDS, Recorder, contract_of
@@ -70,6 +71,7 @@ class Run:
         )
         self._planned: int | None = None
         self._unwritten = ""
+        self._written: Written | None = None
         config.pluginmanager.register(self._recorder, "nvfp4-recorder")
         self._started = datetime.datetime.now(datetime.UTC)
         self._clock = time.monotonic()
@@ -116,15 +118,20 @@ class Run:
     def pytest_sessionstart(self) -> None:
         """Find out who the implementation is, and that it works at all."""
         if self.is_worker:
-            self._raw_description = self.config.workerinput["nvfp4_description"]  # type: ignore[attr-defined]
+            told = self.config.workerinput  # type: ignore[attr-defined]
+            self._raw_description = told["nvfp4_description"]
             self.description = decode_description(self._raw_description)
+            if told["nvfp4_written"] is not None:
+                self._written = Written.of(told["nvfp4_written"])
         else:
             self.description = self._examine()
+            self._written = self._let_flashinfer_write(self.description)
         fixtures = Fixtures(
             self.target,
             self.description,
             timeout=self.settings.timeout,
             seed=self.settings.seed,
+            written=self._written,
         )
         self.config.pluginmanager.register(fixtures, "nvfp4-fixtures")
 
@@ -144,10 +151,23 @@ class Run:
         assert found is not None
         return found
 
+    def _let_flashinfer_write(self, description: Description) -> Written | None:
+        """The document of FIMP-11, where it is wanted and there is a FlashInfer to write it."""
+        contract = self.specification.contract("FIMP-11")
+        wanted = contract.id in self.selected and contract.capability in description.capabilities
+        python, settings = self.settings.flashinfer, self.settings
+        if python is None or not wanted:
+            return None
+        try:
+            return write(python, seed=settings.seed, timeout=settings.timeout)
+        except WriterError as error:
+            raise pytest.UsageError(f"{settings.sources['flashinfer']}: {error}") from None
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell an xdist worker what was found out."""
         node.workerinput["nvfp4_description"] = self._raw_description
+        node.workerinput["nvfp4_written"] = self._written and self._written.as_data()
 
     def pytest_report_header(self) -> list[str]:
         assert self.description is not None
@@ -213,7 +233,7 @@ class Run:
         if contract.level == contracts.FUTURE:
             return contract.id in self.selected  # listed, and skipped by name
         needed = {contract.capability, *(mark.args[0] for mark in item.iter_markers(REQUIRES))}
-        return contract.id in self.selected and needed <= self.description.capabilities
+        return contract.id in self.selected and needed <= self.description.has
 
     # --- After the tests
 

@@ -34,6 +34,12 @@ def test_objects_classes_and_factories_are_adapters(module, attribute):
     assert target.transports == (IN_PROCESS, JSON_LINES)
 
 
+def test_name_registered_as_served_gets_a_process_of_its_own_alone():
+    target = load("flashinfer")
+    assert target.transports == (JSON_LINES,)
+    assert target.command[-1] == "flashinfer"
+
+
 def test_registered_name():
     target = load("reference")
     assert type(target.make_adapter()).__module__ == "nvfp4_reference.adapter"
@@ -43,7 +49,7 @@ def test_registered_name():
     ("text", "part"),
     [
         ("refrence", "did you mean 'reference'?"),
-        ("", "known names: reference"),
+        ("", "known names: flashinfer, reference"),
         ("exec:", "needs a command"),
         ("exec:'", "cannot read the command"),
         ("exec:./no-such-adapter --flag", "no executable './no-such-adapter'"),

@@ -102,6 +102,33 @@ def test_broken_subject_is_an_error_verdict_and_is_restarted(
     assert part in case["message"]
 
 
+@pytest.mark.parametrize("tactic", ["True", "7.0", "float('nan')", "None", "'7'", "[7]"])
+def test_plan_that_holds_no_integers_is_a_failure_of_its_case(
+    pytester, conformance, verdicts, monkeypatch, tactic
+):
+    monkeypatch.syspath_prepend(pytester.path)
+    pytester.makepyfile(
+        passing_on=f"""
+        from nvfp4_reference.adapter import Adapter
+        from nvfp4_reference.errors import Rejected
+        class PassingOn(Adapter):
+            def read_flashinfer(self, path, expected, session=None):
+                try:
+                    return super().read_flashinfer(path, expected, session)
+                except Rejected as rejected:
+                    if rejected.code != "wrong-type":
+                        raise
+                    row = {{"m": 1, "n": 16, "k": 16, "tactic": {tactic}}}
+                    return {{"plans": [row], "ignored": 0}}
+        """
+    )
+    result = conformance("--nvfp4-contract=FIMP-7", "--tb=no", impl="passing_on:PassingOn")
+    assert verdicts(result) == {"FIMP-7": "failed"}
+    cases = [case for one in result.report["contracts"] for case in one["cases"]]
+    assert "error" not in {case["verdict"] for case in cases}
+    assert any("holds something other than integers" in case["message"] for case in cases)
+
+
 def test_python_adapter_that_lies_about_its_schema(pytester, monkeypatch):
     monkeypatch.syspath_prepend(pytester.path)
     monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, [str(pytester.path), *sys.path])))

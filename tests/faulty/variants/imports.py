@@ -23,7 +23,7 @@ def reading(edit):
 class PackedK(Faulty):
     """Takes the packed K of a key for the unpacked one."""
 
-    breaks = ("FIMP-1", "FIMP-2")
+    breaks = ("FIMP-1", "FIMP-2", "FIMP-11")
     controls = ("FIMP-10",)
 
     def read_flashinfer(self, path, expected, session=None):
@@ -186,3 +186,18 @@ class BadFileIsEmpty(Faulty):
             return super().read_flashinfer(path, expected, session)
         except Rejected:
             return {"plans": [], "ignored": 0}
+
+
+class InstallsHalf(Faulty):
+    """Installs plan by plan, and stops where one is bad."""
+
+    breaks = ("FIMP-7",)
+    controls = ("FIMP-10",)
+
+    def read_flashinfer(self, path, expected, session=None):
+        try:
+            return super().read_flashinfer(path, expected, session)
+        except Rejected as rejected:
+            if session is not None and rejected.code == "wrong-type":
+                self._session(session).install({(1, 16, 16): 3}, "import", ours=True)
+            raise

@@ -101,8 +101,8 @@ class ForgetsTheWinner(Faulty):
 class ServesAnyBucket(Faulty):
     """Serves a missing bucket by any plan of the same weight."""
 
-    breaks = ("LOOK-5",)
-    controls = ("LOOK-4",)
+    breaks = ("LOOK-4", "LOOK-5")
+    controls = ("LOOK-2",)
 
     def plan(self, session, m, n, k, *, capturing=False, timings=None):
         for ready in self._session(session).plans():
@@ -127,8 +127,8 @@ class KeysWithoutK(Faulty):
 class ServesBeyondTheMaximum(Faulty):
     """Serves a request beyond the warmed-up maximum by the largest plan, and counts nothing."""
 
-    breaks = ("LOOK-6", "WARM-8")
-    controls = ("LOOK-4",)
+    breaks = ("LOOK-4", "LOOK-6", "WARM-8")
+    controls = ("LOOK-3",)
 
     def plan(self, session, m, n, k, *, capturing=False, timings=None):
         maximum = self._session(session)._maximum
@@ -139,8 +139,8 @@ class ServesBeyondTheMaximum(Faulty):
 class CountsEveryMiss(Faulty):
     """Counts a request beyond the maximum again whenever it comes."""
 
-    breaks = ("LOOK-6", "WARM-8")
-    controls = ("LOOK-4",)
+    breaks = ("LOOK-4", "LOOK-6", "WARM-8")
+    controls = ("LOOK-3",)
 
     def plan(self, session, m, n, k, *, capturing=False, timings=None):
         found = super().plan(session, m, n, k, capturing=capturing, timings=timings)

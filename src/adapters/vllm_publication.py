@@ -1,0 +1,153 @@
+"""vLLM 0.25.0's helper for FlashInfer's cache file: where the file lies, and how it is published.
+
+The helper is one file of vLLM, taken from an installed vLLM or from a path; its bytes must be the
+released ones. It imports four things, of which none is needed to write a file or to name one, and
+these are stood in for by what vLLM 0.25.0 computes there: `vllm.envs`, the factors of its hash, and
+FlashInfer's workspace, in the shape that the binding oracle's path has.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
+
+from .rejection import NotHereError, Rejected
+
+VERSION: Final = "0.25.0"
+SHA256: Final = "fcdaf1135e3d9e2be619f423c80c3288397470e85823fc6315b36598ad3297b7"
+VARIABLE: Final = "NVFP4_VLLM_CACHE_HELPER"
+_INSIDE = "model_executor/warmup/flashinfer_autotune_cache.py"
+_FIELDS = (
+    "flashinfer_version",
+    "cuda_version",
+    "cublas_version",
+    "cudnn_version",
+    "cudnn_frontend_version",
+    "gpu",
+)
+
+
+def make() -> "Adapter":
+    """The adapter; it stands in for vLLM's and FlashInfer's modules in this process."""
+    return Adapter(_find())
+
+
+def _find() -> Path:
+    """The helper's file, checked; NotHereError where there is none or another."""
+    path = Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else _installed()
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise NotHereError(f"{VARIABLE} is {str(path)!r}, which cannot be read: {error}") from None
+    if found != SHA256:
+        raise NotHereError(
+            f"{path} is not the file that vLLM {VERSION} was released with: its SHA-256 is {found}"
+        )
+    return path
+
+
+def _installed() -> Path:
+    spec = importlib.util.find_spec("vllm")  # finds it without running any of it
+    for folder in (spec and spec.submodule_search_locations) or ():
+        if (path := Path(folder, _INSIDE)).is_file():
+            return path
+    raise NotHereError(
+        f"vLLM is not installed here; install vllm=={VERSION}, or name that release's "
+        f"vllm/{_INSIDE} in {VARIABLE}"
+    )
+
+
+class Adapter:
+    """The operations of the interface that one file of vLLM has something to say about."""
+
+    def __init__(self, path: Path) -> None:
+        self._envs = ModuleType("vllm.envs")
+        workspace = ModuleType("flashinfer.jit.env")
+        caching = ModuleType("vllm.compilation.caching")
+        vars(caching)["aot_compile_hash_factors"] = lambda config: config
+        self._workspace = vars(workspace)
+        for module in (
+            *map(ModuleType, ("vllm", "vllm.compilation", "flashinfer", "flashinfer.jit")),
+            *(self._envs, caching, workspace),
+        ):
+            sys.modules[module.__name__] = module
+            parent, _, name = module.__name__.rpartition(".")
+            if parent:
+                setattr(sys.modules[parent], name, module)
+        spec = importlib.util.spec_from_file_location("vllm_flashinfer_autotune_cache", path)
+        assert spec is not None
+        assert spec.loader is not None
+        self._helper = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self._helper)
+        self._home = Path("/nonexistent")
+        vars(self._helper)["Path"] = self._guarded()
+
+    def _guarded(self) -> type[Path]:
+        """A Path that makes directories below the request's own home and nowhere else.
+
+        The helper makes the directory that it names. What it names in a test may lie anywhere.
+        """
+        adapter = self
+
+        class Guarded(type(Path())):  # type: ignore[misc]
+            def mkdir(self, *arguments: Any, **options: Any) -> None:
+                home = adapter._home
+                if home.is_absolute() and home.is_dir() and self.is_relative_to(home):
+                    super().mkdir(*arguments, **options)
+
+        return Guarded
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "protocol": 1,
+            "name": "vllm-publication",
+            "version": VERSION,
+            "language": "Python",
+            "homepage": "https://github.com/vllm-project/vllm",
+            "capabilities": ["options", "publication"],
+            "import_metadata": dict.fromkeys(_FIELDS, "1.0"),
+            "documents": "flashinfer",
+            "environment": "own",
+        }
+
+    def write_native(self, path: str, document: dict[str, Any]) -> dict[str, int]:
+        """Publish the document's text as it is: the helper takes bytes and merges nothing."""
+        contents = json.dumps(document, indent=2).encode()
+        self._home = Path("/")  # the destination is the caller's choice
+        try:
+            self._helper.write_flashinfer_autotune_cache(Path(path), contents)
+        except OSError as error:
+            code = "not-regular" if isinstance(error, IsADirectoryError) else "publication"
+            raise Rejected(code, path, f"{type(error).__name__}: {error}") from error
+        return {"plans": len(document) - 1}
+
+    def resolve(
+        self, environment: dict[str, str], metadata: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The file that the helper names; the switches of the interface are none of vLLM's."""
+        return {
+            "enabled": True,
+            "frozen": False,
+            "bypass": False,
+            "delay_microseconds": 5000,
+            "native_path": str(self._resolved(environment, metadata or self.describe())),
+            "import_path": None,
+            "warnings": [],
+        }
+
+    def _resolved(self, environment: dict[str, str], factors: dict[str, Any]) -> Path:
+        home = os.environ["HOME"] = environment.get("HOME", "/nonexistent")
+        self._home = Path(home)
+        cache = environment.get("XDG_CACHE_HOME", os.path.join(home, ".cache"))
+        vars(self._envs).update(
+            VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR=environment.get("VT_FP4_AUTOTUNE_CACHE_PATH"),
+            VLLM_CACHE_ROOT=os.path.expanduser(os.path.join(cache, "vllm")),
+        )
+        self._workspace["FLASHINFER_WORKSPACE_DIR"] = Path("/", "0.6.13", "121a")
+        runner = SimpleNamespace(vllm_config=factors)
+        found: Path = self._helper.resolve_flashinfer_autotune_file(runner)
+        return found
