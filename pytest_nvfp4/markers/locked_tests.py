@@ -126,6 +126,7 @@ class LockedTests:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:
         """Let go, after every fixture that ends with this test."""
+        __tracebackhide__ = True  # a fixture's own failure is not our affair
         try:
             yield
         finally:

@@ -52,7 +52,11 @@ def observer(request: pytest.FixtureRequest) -> Observer:
 
 
 class Markers:
-    """A plugin that notices marked tests."""
+    """A plugin that notices marked tests.
+
+    What acts on them is made by methods and not by properties: pytest 8.2 reads every attribute of
+    a plugin when it looks for fixtures.
+    """
 
     def __init__(self, config: pytest.Config):
         self._config = config
@@ -73,17 +77,15 @@ class Markers:
             lock_defaults(config)  # a mistake in them is better told now than by every worker
             fresh_timeout(config)
 
-    @property
     def locked(self) -> LockedTests:
         """What locks; made when it is first needed."""
         if self._locked is None:
             from pytest_nvfp4.markers.locked_tests import LockedTests
 
-            self._locked = LockedTests(self._config, self.holds)
+            self._locked = LockedTests(self._config, self.holds())
             self._config.pluginmanager.register(self._locked, "nvfp4-locked-tests")
         return self._locked
 
-    @property
     def holds(self) -> HoldSummary:
         """What gathers the holds; made when there is the first to tell of."""
         if self._holds is None:
@@ -92,7 +94,6 @@ class Markers:
             self._holds = HoldSummary(self._config)
         return self._holds
 
-    @property
     def fresh(self) -> FreshTests:
         """What runs tests in fresh processes; made when it is first needed."""
         if self._fresh is None:
@@ -102,7 +103,6 @@ class Markers:
             self._config.pluginmanager.register(self._fresh, "nvfp4-fresh-tests")
         return self._fresh
 
-    @property
     def frozen(self) -> FrozenTests:
         """What freezes; made when it is first needed."""
         if self._frozen is None:
@@ -112,7 +112,6 @@ class Markers:
             self._config.pluginmanager.register(self._frozen, "nvfp4-frozen-tests")
         return self._frozen
 
-    @property
     def maps(self) -> FrozenSummary:
         """What gathers the frozen files; made when there is the first to tell of."""
         if self._maps is None:
@@ -134,7 +133,7 @@ class Markers:
         """Hold the lock for the whole run, where that is wanted."""
         looking = self._config.option.collectonly or hasattr(self._config, "workerinput")
         if not looking and whole_run_wanted(self._config):
-            self.locked.hold_run()
+            self.locked().hold_run()
 
     def pytest_report_header(self) -> list[str]:
         """Which settings were made, and where."""
@@ -159,17 +158,17 @@ class Markers:
 
     def _problems(self, node: pytest.Item) -> Iterator[str]:
         if self._is_locked(node):
-            yield self.locked.problem(node)
+            yield self.locked().problem(node)
         if self._is_fresh(node):
-            yield self.fresh.problem(node)
+            yield self.fresh().problem(node)
         if node.get_closest_marker(FROZEN) is not None:
-            yield self.frozen.problem(node)
+            yield self.frozen().problem(node)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Load what locks and what starts processes, if there is a test for it."""
         if any(map(self._is_locked, items)):
-            self.locked.choose(items)
+            self.locked().choose(items)
         if any(map(self._is_fresh, items)):
             for option in ("usepdb", "trace"):
                 if self._config.getoption(option, False):
@@ -178,7 +177,7 @@ class Markers:
                         f"{name} cannot reach into the processes of {FRESH}; add --nvfp4-no-fresh "
                         "to run those tests in this one"
                     )
-            self.fresh.prepare()
+            self.fresh().prepare()
 
     # --- A test
 
@@ -188,7 +187,7 @@ class Markers:
     ) -> bool | None:
         """Run a test in a fresh process, if it wants one."""
         if self._is_fresh(item):
-            self.fresh.run(item, nextitem, self.locked if self._is_locked(item) else None)
+            self.fresh().run(item, nextitem, self.locked() if self._is_locked(item) else None)
             return True
         if self._fresh is not None:
             self._fresh.note_set_up()
@@ -197,7 +196,7 @@ class Markers:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Freeze a map. What locks was registered later than this, so it is called before."""
         if item.get_closest_marker(FROZEN) is not None:
-            self.frozen.begin(item)
+            self.frozen().begin(item)
 
     # --- After it
 
@@ -205,9 +204,9 @@ class Markers:
         """Hear what a test's reports tell besides, from here or from an xdist worker."""
         names = [name for name, _ in report.user_properties] if report.when == "teardown" else []
         if any(name.startswith(LOCK) for name in names):
-            self.holds.add_reported(report)
+            self.holds().add_reported(report)
         if any(name.startswith(FROZEN) for name in names):
-            self.maps.add_reported(report)
+            self.maps().add_reported(report)
         if hasattr(report, "nvfp4_fresh_table"):
             if self._tables is None:
                 from pytest_nvfp4.markers.fresh.tables import Tables
@@ -220,7 +219,7 @@ class Markers:
         """Hear from an xdist worker of the holds that ended with it."""
         output = getattr(node, "workeroutput", {})
         if "nvfp4_holds" in output:
-            self.holds.add_received(output)
+            self.holds().add_received(output)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Tell of the runs, of the holds, and of the frozen maps."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_nvfp4 import oracle
 from pytest_nvfp4.faults import strace
 
 WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
@@ -571,3 +572,31 @@ def test_run_without_the_marker_loads_nothing_of_it(pytester, run):
             assert loaded == {"pytest_nvfp4.markers.options", "pytest_nvfp4.markers.wiring"}
     """)
     run()
+
+
+def test_failures_of_other_tests_do_not_show_our_hooks(pytester, run, path, tmp_path):
+    frozen = tmp_path / "map"
+    frozen.mkdir()
+    (frozen / "map.json").write_bytes(oracle.load().document)
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.mark.gpu_lock(path={str(path)!r})
+        @pytest.mark.frozen_map({str(frozen / "map.json")!r})
+        def test_marked(): pass
+
+        @pytest.fixture
+        def before():
+            raise RuntimeError("before")
+
+        @pytest.fixture
+        def after():
+            yield
+            raise RuntimeError("after")
+
+        def test_before(before): pass
+        def test_after(after): pass
+    """)
+    result = run("--tb=short", returncode=1)
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.no_fnmatch_line("*markers/*")

@@ -129,6 +129,7 @@ class FrozenTests:
         self, fixturedef: pytest.FixtureDef[object]
     ) -> Generator[None, object, object]:
         """Know which fixture makes a plan cache that outlives the test."""
+        __tracebackhide__ = True  # a fixture's own failure is not our affair
         wide = fixturedef.scope != "function"
         with self._announced.within(fixturedef if wide else None):
             return (yield)
@@ -160,6 +161,7 @@ class FrozenTests:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:
         """Ask for statistics before the fixtures end, and look at the disk after that."""
+        __tracebackhide__ = True  # a fixture's own failure is not our affair
         if self._current is None:
             return (yield)
         if self._current.outcome in ("passed", "failed"):

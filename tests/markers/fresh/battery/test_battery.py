@@ -271,6 +271,8 @@ def test_system_exit():
 
 def test_recursion():
     def again(depth):
+        if depth == 30:
+            raise RecursionError("deep enough")
         return again(depth + 1)
 
     again(0)
