@@ -5,6 +5,7 @@ what it had printed, so it hands over where its output goes before the test begi
 """
 
 import array
+import contextlib
 import json
 import os
 import socket
@@ -64,6 +65,15 @@ class Channel:
         if ended and not lines:
             return None
         return [(kind, value) for kind, value in map(json.loads, lines)]
+
+    def let_go_on(self) -> None:
+        """Answer a line whose sender waits for it."""
+        with contextlib.suppress(OSError):  # it may have died meanwhile
+            self._socket.sendall(b"\n")
+
+    def wait(self) -> None:
+        """Wait until the other end has acted on the last line."""
+        self._socket.recv(1)
 
     def close(self) -> None:
         """Close the socket and every descriptor that came."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from collections.abc import Generator, Mapping
 from typing import Any
@@ -85,8 +86,13 @@ class Child:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell a report."""
+        """Tell a report; where our output is seen at once, wait until the report is, too."""
+        shown = self._config.getoption("capture", "fd") == "no"
+        if shown:
+            sys.stdout.flush()
         self._channel.send("report", self._plain(report))
+        if shown:
+            self._channel.wait()
 
     def _plain(self, report: pytest.TestReport) -> dict[str, Any]:
         """A report as data that can travel; what cannot is never dropped in silence."""

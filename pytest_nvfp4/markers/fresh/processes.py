@@ -63,9 +63,11 @@ class Process:
         self.channel = Channel(ours)
         self.said_end = False
         self.silent = False  # it has closed its end
+        self.shown = start.shown
         self._why = ""
         self._output: IO[bytes] | None = None if start.shown else _kept_output()
         self._began = time.monotonic()
+        sys.stdout.flush()  # what was written before comes before
         try:
             self._popen = subprocess.Popen(
                 [*start.command, str(theirs.fileno())],
@@ -176,6 +178,9 @@ def run_all(
                 over = _is_over(process)  # before hearing: what came until then is heard below
                 for message in process.hear():
                     hear(number, message)
+                    if process.shown and message[0] == "report":
+                        sys.stdout.flush()
+                        process.channel.let_go_on()
                 if over:
                     del running[number]
                     yield number, process.reap()
