@@ -14,12 +14,15 @@ class Tables:
         self._tables: list[Table] = []
 
     def add(self, report: pytest.TestReport) -> None:
-        """Note the table of a report."""
+        """Note the table of a report, unless its failure shows it."""
+        if report.failed:
+            return
         self._tables.append(Table.of_plain(getattr(report, TABLE)))
 
     def show(self, terminal: pytest.TerminalReporter) -> None:
         """One table after the other, in the order in which the tests ended."""
-        terminal.section("fresh processes")
+        if self._tables:
+            terminal.section("fresh processes")
         for table in self._tables:
             for line in table.lines():
                 terminal.write_line(line)

@@ -259,6 +259,7 @@ def test_an_axis_below_the_bound_fails_and_is_named(project, run, workers):
             "*p99 TPOT, ms *10 * 9.9768 *0.9977  below 1",
         ]
     )
+    assert result.stdout.str().count("p99 TPOT") == 1
 
 
 def test_a_bound_with_nothing_measured_fails(project, run):
