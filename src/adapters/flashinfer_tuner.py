@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from . import flashinfer_install
 from .flashinfer_files import Document, Files
-from .flashinfer_products import tuning_config
+from .flashinfer_products import prepare, tuning_config
 from .flashinfer_session import Session
 from .forked import Forked
 from .hearing import Ear
@@ -87,7 +87,10 @@ class Adapter:
     # Sessions
 
     def open(self, environment: dict[str, str]) -> dict[str, str]:
-        name = f"session-{next(self._numbers)}"
+        number = next(self._numbers)
+        if number == 1:
+            prepare(self._flashinfer)  # here, and not again in every session
+        name = f"session-{number}"
         self._sessions[name] = Forked(
             Session, self._flashinfer, self._ear, self._device, environment
         )
