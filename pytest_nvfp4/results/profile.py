@@ -7,7 +7,7 @@ counts beside the name say that.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_nvfp4.results.contracts import MUST, SHOULD
+from pytest_nvfp4.results.contracts import FUTURE, MUST, SHOULD
 from pytest_nvfp4.results.verdicts import ContractResult, Counts, Verdict, count
 
 PROFILES = {
@@ -50,7 +50,8 @@ class Claim:
 def earned(results: Iterable[ContractResult]) -> Claim:
     """The widest profile of which every area is present and claimed whole."""
     results = tuple(results)
-    areas = tuple(dict.fromkeys(result.contract.area for result in results))
+    # An area of which everything lies in the future cannot be claimed, however it is listed.
+    areas = tuple(dict.fromkeys(r.contract.area for r in results if r.contract.level != FUTURE))
     partly = {r.contract.area for r in results if r.verdict is Verdict.NOT_CLAIMED}
     whole = tuple(area for area in areas if area not in partly)
     profile, needed = None, set[str]()

@@ -132,6 +132,12 @@ def test_profiles_of_later_specifications_contain_each_other() -> None:
     assert READS == ("NDOC", "FIMP")
 
 
+def test_what_lies_in_the_future_is_no_claim() -> None:
+    listed = ContractResult(replace(later("RANK").contract, level="future"), V.SKIPPED, ())
+    assert earned([later("FIMP"), listed]).areas == ("FIMP",)
+    assert earned([listed]).areas == ()
+
+
 def test_the_endpoint_has_exactly_the_members_of_its_schema() -> None:
     text = badge.endpoint(Badge("writer · v1.0", "green"))
     assert json.loads(text) == {
