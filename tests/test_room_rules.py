@@ -34,7 +34,8 @@ FLOORS = {
     "suite": {"knobs", "plans", "oracle", "model", "implementations", "faults", "fuzz", "results"},
     "plugin": {"plans", "oracle", "markers", "suite"},
     "demo": {"plans", "oracle", "model", "implementations"},
-    "cli": {"checking", "demo", "oracle", "implementations", "results", "suite"},
+    "templates": set(),
+    "cli": {"checking", "demo", "oracle", "implementations", "results", "suite", "templates"},
 }
 
 

@@ -4,7 +4,8 @@
     a name that some distribution registers in the entry-point group ``nvfp4.implementations``
 ``package.module:attribute``
     a Python adapter: an object with the operations, or a class or function that makes one;
-    the module may lie in the current directory
+    the module may lie in the current directory. An object or module with only ``load`` and ``save``
+    will do for the documents (see `load_save`); such a module can be named alone
 ``exec:./adapter --flag``
     an executable that speaks JSON lines, with its arguments in shell quoting (no shell runs it)
 """
@@ -12,6 +13,7 @@
 import difflib
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import shlex
 import shutil
@@ -20,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_nvfp4.implementations.interface import OPERATIONS
+from pytest_nvfp4.implementations.load_save import LoadSave, LoadSaveError
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES, InProcess, JsonLines
 
 GROUP = "nvfp4.implementations"
@@ -61,7 +64,7 @@ class Target:
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise TargetError(f"importing {module_name!r} raised {what}") from error
-        for name in attribute.split("."):
+        for name in attribute.split(".") if attribute else ():
             if not hasattr(found, name):
                 raise TargetError(
                     f"{module_name!r} has no attribute {attribute!r}; see {self.text!r}"
@@ -73,9 +76,15 @@ class Target:
             except Exception as error:
                 what = f"{type(error).__name__}: {error}"
                 raise TargetError(f"calling {self.reference!r} raised {what}") from error
+        if not hasattr(found, "describe") and hasattr(found, "load"):
+            try:
+                return LoadSave(found, self.text)
+            except LoadSaveError as error:
+                raise TargetError(str(error)) from None
         if not any(callable(getattr(found, operation, None)) for operation in OPERATIONS):
             raise TargetError(
-                f"{self.reference!r} has none of the adapter's operations; it needs describe"
+                f"{self.reference!r} has none of the adapter's operations; it needs describe, or "
+                "load and save"
             )
         return found
 
@@ -113,6 +122,8 @@ def load(text: str) -> Target:
     registered = {entry.name: entry.value for entry in importlib.metadata.entry_points(group=GROUP)}
     if text in registered:
         return _python(text, registered[text].replace(" ", ""))
+    if _is_module(text):
+        return _python(text, text)
     near = difflib.get_close_matches(text, registered, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"known names: {', '.join(sorted(registered))}"
     raise TargetError(
@@ -120,11 +131,27 @@ def load(text: str) -> Target:
     )
 
 
-def _python(text: str, reference: str) -> Target:
-    # A module beside the user is found too, after everything that is installed.
+def _is_module(text: str) -> bool:
+    """Whether a module has this name; importing its parents, if it has any, may fail."""
+    _look_here_too()
+    try:
+        return (
+            all(part.isidentifier() for part in text.split("."))
+            and importlib.util.find_spec(text) is not None
+        )
+    except (ImportError, ValueError):
+        return False
+
+
+def _look_here_too() -> None:
+    """Find a module beside the user too, after everything that is installed."""
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
+
+
+def _python(text: str, reference: str) -> Target:
+    _look_here_too()
     server = (sys.executable, "-m", "pytest_nvfp4.implementations.server", text)
     return Target(text, reference, server)
 
