@@ -161,6 +161,11 @@ def smoke(options: argparse.Namespace) -> int:
                 mark, problem = ("✗", f": {step.problem}") if step.problem else ("✓", "")
                 print(_shown(f"  {mark} {step.operation}{problem}"))
                 worst = max(worst, step.problem is not None)
+            if result.failing:
+                print(f"  claimed, but failing: {', '.join(result.failing)}")
+        answering = examine.unclaimed(target, who, options.timeout) if who is not None else []
+        if answering:
+            print(f"not claimed, but answering: {', '.join(answering)}")
     except TargetError as error:
         raise ValueError(error) from None
     return worst

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import pytest_nvfp4
-from pytest_nvfp4.implementations.examine import examine
+from pytest_nvfp4.implementations.examine import examine, unclaimed
 from pytest_nvfp4.implementations.interface import Description, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
 from pytest_nvfp4.results import badge, contracts, deviations, report, table
@@ -59,6 +59,7 @@ class Run:
         )
         self._planned: int | None = None
         self._unwritten = ""
+        self._unclaimed: list[str] = []
         config.pluginmanager.register(self._recorder, "nvfp4-recorder")
         self._started = datetime.datetime.now(datetime.UTC)
         self._clock = time.monotonic()
@@ -131,6 +132,7 @@ class Run:
                 raise pytest.UsageError(f"{impl} describes itself differently than in process")
             found, self._raw_description = examined.description, examined.data
         assert found is not None
+        self._unclaimed = unclaimed(self.target, found, self.settings.timeout)
         return found
 
     @pytest.hookimpl(optionalhook=True)
@@ -149,6 +151,8 @@ class Run:
             f"nvfp4: {len(self.selected)} of {len(self.specification.contracts)} contracts, "
             f"seed {settings.seed}, timeout {settings.timeout:g} s",
         ]
+        if self._unclaimed:
+            lines.append(f"nvfp4: not claimed, but answering: {', '.join(self._unclaimed)}")
         if settings.sources:
             chosen = (f"{name} from {source}" for name, source in settings.sources.items())
             lines.append(f"nvfp4: {', '.join(chosen)}")
