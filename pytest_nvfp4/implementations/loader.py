@@ -14,12 +14,15 @@ import difflib
 import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import os
 import shlex
 import shutil
 import sys
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_nvfp4.implementations.interface import OPERATIONS
 from pytest_nvfp4.implementations.load_save import LoadSave, LoadSaveError
@@ -50,6 +53,41 @@ class Target:
 
     def make_adapter(self) -> object:
         """Import a Python adapter and return a fresh object; TargetError where that fails."""
+        found = self._attribute()
+        if isinstance(found, type) or (callable(found) and not hasattr(found, "describe")):
+            try:
+                found = found()
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                raise TargetError(f"calling {self.reference!r} raised {what}") from error
+        if not hasattr(found, "describe") and hasattr(found, "load"):
+            try:
+                return LoadSave(found, self.text)
+            except LoadSaveError as error:
+                raise TargetError(str(error)) from None
+        if not any(callable(getattr(found, operation, None)) for operation in OPERATIONS):
+            raise TargetError(
+                f"{self.reference!r} has none of the adapter's operations; it needs describe, or "
+                "load and save"
+            )
+        return found
+
+    def source(self) -> tuple[Path, int] | None:
+        """The file and the line where the adapter is written, as far as one can tell."""
+        if self.reference is None:
+            return next(((Path(word), 1) for word in self.command if _is_text(word)), None)
+        try:
+            found = self._attribute()
+            kinds = (type, types.FunctionType, types.ModuleType)
+            written = found if isinstance(found, kinds) else type(found)
+            file = inspect.getsourcefile(written)
+            line = 1 if inspect.ismodule(written) else inspect.getsourcelines(written)[1]
+        except (TargetError, TypeError, OSError):
+            return None
+        return None if file is None else (Path(file), line)
+
+    def _attribute(self) -> object:
+        """Import what the user named."""
         if self.reference is None:
             raise TargetError(
                 f"{self.text} is an executable; only a Python adapter can be imported"
@@ -70,22 +108,6 @@ class Target:
                     f"{module_name!r} has no attribute {attribute!r}; see {self.text!r}"
                 )
             found = getattr(found, name)
-        if isinstance(found, type) or (callable(found) and not hasattr(found, "describe")):
-            try:
-                found = found()
-            except Exception as error:
-                what = f"{type(error).__name__}: {error}"
-                raise TargetError(f"calling {self.reference!r} raised {what}") from error
-        if not hasattr(found, "describe") and hasattr(found, "load"):
-            try:
-                return LoadSave(found, self.text)
-            except LoadSaveError as error:
-                raise TargetError(str(error)) from None
-        if not any(callable(getattr(found, operation, None)) for operation in OPERATIONS):
-            raise TargetError(
-                f"{self.reference!r} has none of the adapter's operations; it needs describe, or "
-                "load and save"
-            )
         return found
 
     def json_lines(
@@ -129,6 +151,17 @@ def load(text: str) -> Target:
     raise TargetError(
         f"unknown implementation {text!r}; {hint} (or package.module:attribute, or exec:COMMAND)"
     )
+
+
+def _is_text(word: str) -> bool:
+    """Whether a word of a command names a file that somebody has written by hand."""
+    try:
+        if not os.path.isfile(word):
+            return False
+        with open(word, "rb") as file:
+            return b"\0" not in file.read(1024)
+    except OSError:
+        return False
 
 
 def _is_module(text: str) -> bool:

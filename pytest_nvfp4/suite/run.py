@@ -9,6 +9,7 @@ from __future__ import annotations  # pytest.TerminalReporter is public from 8.4
 import datetime
 import importlib
 import importlib.resources
+import os
 import platform
 import sys
 import time
@@ -22,7 +23,7 @@ import pytest_nvfp4
 from pytest_nvfp4.implementations.examine import examine, unclaimed
 from pytest_nvfp4.implementations.interface import Description, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
-from pytest_nvfp4.results import badge, contracts, deviations, report, table
+from pytest_nvfp4.results import badge, contracts, deviations, github, report, table
 from pytest_nvfp4.results.text import visible
 from pytest_nvfp4.results.verdicts import (
     CaseResult,
@@ -280,6 +281,16 @@ class Run:
     def _write_files(self, raw: list[CaseResult], judged: Collection[str]) -> None:
         if self.settings.write_deviations is not None:
             deviations.write(self.settings.write_deviations, raw, self._previous(), judged)
+        _, page = github.wanted(os.environ)
+        if page is not None:
+            text = github.summary(
+                self.specification,
+                self.results,
+                implementation=self.implementation,
+                run=self.circumstances,
+                limit=github.room(page),
+            )
+            github.append_summary(page, text)
         if not (self.settings.report or self.settings.badges):
             return
         whole = report.build(
@@ -303,6 +314,15 @@ class Run:
         fresh = given or path is None or not path.is_file()
         return self.deviations if fresh else self._read(path)
 
+    def _place(self) -> github.Place | None:
+        """Where annotations belong: the adapter's source, if it lies in the repository."""
+        source = self.target.source()
+        root = os.environ.get("GITHUB_WORKSPACE") or self.config.invocation_params.dir
+        if source is None or not source[0].resolve().is_relative_to(Path(root).resolve()):
+            return None
+        file = source[0].resolve().relative_to(Path(root).resolve())
+        return github.Place(file.as_posix(), source[1])
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the table."""
         if not self.results:
@@ -319,5 +339,8 @@ class Run:
             for text, markup in line:
                 terminalreporter.write(text, **markup)
             terminalreporter.write("\n")
+        if github.wanted(os.environ)[0]:
+            for command in github.annotations(self.results, self._place()):
+                terminalreporter.write_line(command)
         if self._unwritten:
             terminalreporter.write_line(f"ERROR: {self._unwritten}", red=True)
