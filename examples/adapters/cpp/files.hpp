@@ -28,11 +28,11 @@ inline Rejected not_regular(const std::string& path) {
     return Rejected("not-regular", "", path + " is not a regular file; it stays as it is");
 }
 
-// Repeat a system call while a signal interrupts it.
+// Repeat a system call while a signal interrupts it, unless nothing else ever happens to it.
 template <class Call>
 auto uninterrupted(Call call) {
     auto result = call();
-    while (result < 0 && errno == EINTR) result = call();
+    for (int more = 100; result < 0 && errno == EINTR && more > 0; --more) result = call();
     return result;
 }
 
@@ -78,7 +78,7 @@ inline File read(const std::string& path) {
     require(status);
     const Descriptor file(uninterrupted(
         [&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); }));
-    if (*file < 0 || ::fstat(*file, &status)) throw unreadable();
+    if (*file < 0 || uninterrupted([&] { return ::fstat(*file, &status); })) throw unreadable();
     require(status);
     File found{std::string(static_cast<std::size_t>(status.st_size), '\0'), status.st_mode & 07777};
     std::size_t size = 0;
@@ -102,7 +102,7 @@ inline File read(const std::string& path) {
 inline std::string destination(const std::string& path) {
     struct stat status{};
     if (path.empty() || path.back() == '/' || path.find('\0') != path.npos) throw not_regular(path);
-    if (::lstat(path.c_str(), &status)) {
+    if (uninterrupted([&] { return ::lstat(path.c_str(), &status); })) {
         if (errno == ENOENT) return path;
         throw failure("lstat");
     }
@@ -154,7 +154,7 @@ inline void replace(const std::string& path, std::string_view data, std::optiona
         if (uninterrupted([&] { return ::rename(temporary.c_str(), path.c_str()); }))
             throw failure("rename");
     } catch (...) {
-        ::unlink(temporary.c_str());
+        uninterrupted([&] { return ::unlink(temporary.c_str()); });
         throw;
     }
 }
@@ -179,7 +179,7 @@ inline cache::Document update(const std::string& path, cache::Document document)
     if (uninterrupted([&] { return ::flock(*directory, LOCK_EX); })) throw failure("flock");
     std::optional<File> before;
     struct stat status{};
-    if (::stat(target.c_str(), &status) == 0)
+    if (uninterrupted([&] { return ::stat(target.c_str(), &status); }) == 0)
         before = read(target);
     else if (errno != ENOENT)
         throw failure("stat");
@@ -195,7 +195,7 @@ inline cache::Document update(const std::string& path, cache::Document document)
         if (before)
             replace(target, before->data, before->mode);
         else
-            ::unlink(target.c_str());
+            uninterrupted([&] { return ::unlink(target.c_str()); });
         throw;
     }
     return document;
