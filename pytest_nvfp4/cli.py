@@ -79,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("smoke", smoke, "does an adapter work at all?")
     sub.add_argument("impl", help="reference, package.module:attribute, or exec:COMMAND")
     sub.add_argument("--timeout", type=_seconds, default=60.0, help="seconds for one answer")
+    sub = command("init", init, "write an adapter to start from")
+    sub.add_argument("language", help="python, cpp or shell")
+    sub.add_argument("folder", nargs="?", default=".", help="where to write it (here)")
     sub = command("demo", demo, "show what tuning in every process does, and what freezing does")
     sub.add_argument("impl", nargs="?", default="reference", help="as for run (reference)")
     sub.add_argument("--processes", type=int, default=4, metavar="N", help="how many (4)")
@@ -172,9 +175,26 @@ def smoke(options: argparse.Namespace) -> int:
                 mark, problem = ("✗", f": {step.problem}") if step.problem else ("✓", "")
                 print(_shown(f"  {mark} {step.operation}{problem}"))
                 worst = max(worst, step.problem is not None)
+            if result.failing:
+                print(f"  claimed, but failing: {', '.join(result.failing)}")
+        answering = examine.unclaimed(target, who, options.timeout) if who is not None else []
+        if answering:
+            print(f"not claimed, but answering: {', '.join(answering)}")
     except TargetError as error:
         raise ValueError(error) from None
     return worst
+
+
+def init(options: argparse.Namespace) -> int:
+    """Write an adapter in which no operation is claimed yet, and say how to go on."""
+    from pytest_nvfp4 import templates
+
+    path = templates.write(options.language, Path(options.folder))
+    template = templates.of(options.language)
+    print(_shown(f"wrote {path}; nothing is claimed in it yet. Next, in its folder:"))
+    for line in filter(None, [template.build, f"nvfp4-conformance smoke {template.target}"]):
+        print(f"  {line}")
+    return 0
 
 
 def demo(options: argparse.Namespace) -> int:

@@ -38,7 +38,17 @@ FLOORS = {
     "plugin": {"plans", "hooks", "oracle", "markers", "snapshot", "suite"},
     "demo": {"plans", "oracle", "model", "implementations"},
     "comparing": {"oracle", "checking", "results"},
-    "cli": {"checking", "comparing", "demo", "oracle", "implementations", "results", "suite"},
+    "templates": set(),
+    "cli": {
+        "checking",
+        "comparing",
+        "demo",
+        "oracle",
+        "implementations",
+        "results",
+        "suite",
+        "templates",
+    },
 }
 
 

@@ -5,9 +5,12 @@ from typing import Any
 
 from pytest_nvfp4.implementations.interface import Description, SubjectError, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
-from pytest_nvfp4.implementations.smoke import Check, smoke
+from pytest_nvfp4.implementations.smoke import Check, answering, candidates, failing, smoke
 from pytest_nvfp4.implementations.subject import Subject, Transport
 from pytest_nvfp4.implementations.transports import IN_PROCESS
+
+PROBE_SECONDS = 10.0
+"""Seconds for one answer of an operation that nobody claims: no run has to wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +23,19 @@ class Examined:
 
     @property
     def problem(self) -> str | None:
-        """The first thing that is wrong with the adapter, as a sentence."""
-        return next((f"{c.operation}: {c.problem}" for c in self.checks if c.problem), None)
+        """The first thing that is wrong with the adapter as a sentence, and what else fails."""
+        bad = [check for check in self.checks if check.problem]
+        if not bad:
+            return None
+        others = ", ".join(check.operation for check in bad[1:])
+        return f"{bad[0].operation}: {bad[0].problem}" + (
+            f" (also failing: {others})" if others else ""
+        )
+
+    @property
+    def failing(self) -> list[str]:
+        """The capabilities that are claimed although an operation of theirs fails good input."""
+        return failing(self.description, self.checks) if self.description else []
 
 
 def open_transport(target: Target, name: str, timeout: float) -> Transport:
@@ -41,6 +55,17 @@ def describe(text: str, timeout: float = 60.0) -> Description:
         return decode_description(data if kind == "ok" else None)
     except (TargetError, SubjectError, ValueError) as error:
         raise ValueError(f"{text} does not describe itself: {error}") from None
+
+
+def unclaimed(target: Target, description: Description, timeout: float) -> list[str]:
+    """The capabilities that answer in a process of their own, though nobody claims them."""
+    if not candidates(description):
+        return []  # nothing to start a process for
+    transport = target.json_lines(timeout=min(timeout, PROBE_SECONDS))
+    try:
+        return answering(Subject(transport), description)
+    finally:
+        transport.close()
 
 
 def examine(target: Target, name: str, timeout: float) -> Examined:

@@ -6,7 +6,8 @@
     of its own
 ``package.module:attribute``
     a Python adapter: an object with the operations, or a class or function that makes one;
-    the module may lie in the current directory
+    the module may lie in the current directory. An object or module with only ``load`` and ``save``
+    will do for the documents (see `load_save`); such a module can be named alone
 ``exec:./adapter --flag``
     an executable that speaks JSON lines, with its arguments in shell quoting (no shell runs it)
 """
@@ -14,14 +15,19 @@
 import difflib
 import importlib
 import importlib.metadata
+import importlib.util
+import inspect
 import os
 import shlex
 import shutil
 import sys
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_nvfp4.implementations.interface import OPERATIONS
+from pytest_nvfp4.implementations.load_save import LoadSave, LoadSaveError
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES, InProcess, JsonLines
 
 GROUP = "nvfp4.implementations"
@@ -52,6 +58,41 @@ class Target:
 
     def make_adapter(self) -> object:
         """Import a Python adapter and return a fresh object; TargetError where that fails."""
+        found = self._attribute()
+        if isinstance(found, type) or (callable(found) and not hasattr(found, "describe")):
+            try:
+                found = found()
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                raise TargetError(f"calling {self.reference!r} raised {what}") from error
+        if not hasattr(found, "describe") and hasattr(found, "load"):
+            try:
+                return LoadSave(found, self.text)
+            except LoadSaveError as error:
+                raise TargetError(str(error)) from None
+        if not any(callable(getattr(found, operation, None)) for operation in OPERATIONS):
+            raise TargetError(
+                f"{self.reference!r} has none of the adapter's operations; it needs describe, or "
+                "load and save"
+            )
+        return found
+
+    def source(self) -> tuple[Path, int] | None:
+        """The file and the line where the adapter is written, as far as one can tell."""
+        if self.reference is None:
+            return next(((Path(word), 1) for word in self.command if _is_text(word)), None)
+        try:
+            found = self._attribute()
+            kinds = (type, types.FunctionType, types.ModuleType)
+            written = found if isinstance(found, kinds) else type(found)
+            file = inspect.getsourcefile(written)
+            line = 1 if inspect.ismodule(written) else inspect.getsourcelines(written)[1]
+        except (TargetError, TypeError, OSError):
+            return None
+        return None if file is None else (Path(file), line)
+
+    def _attribute(self) -> object:
+        """Import what the user named."""
         if self.reference is None:
             raise TargetError(
                 f"{self.text} is an executable; only a Python adapter can be imported"
@@ -66,22 +107,12 @@ class Target:
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise TargetError(f"importing {module_name!r} raised {what}") from error
-        for name in attribute.split("."):
+        for name in attribute.split(".") if attribute else ():
             if not hasattr(found, name):
                 raise TargetError(
                     f"{module_name!r} has no attribute {attribute!r}; see {self.text!r}"
                 )
             found = getattr(found, name)
-        if isinstance(found, type) or (callable(found) and not hasattr(found, "describe")):
-            try:
-                found = found()
-            except Exception as error:
-                what = f"{type(error).__name__}: {error}"
-                raise TargetError(f"calling {self.reference!r} raised {what}") from error
-        if not any(callable(getattr(found, operation, None)) for operation in OPERATIONS):
-            raise TargetError(
-                f"{self.reference!r} has none of the adapter's operations; it needs describe"
-            )
         return found
 
     def json_lines(
@@ -123,6 +154,8 @@ def load(text: str) -> Target:
     if text in registered:
         entry = registered[text]
         return _python(text, entry.value.replace(" ", ""), served=entry.group == SERVED)
+    if _is_module(text):
+        return _python(text, text)
     near = difflib.get_close_matches(text, registered, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"known names: {', '.join(sorted(registered))}"
     raise TargetError(
@@ -130,11 +163,38 @@ def load(text: str) -> Target:
     )
 
 
-def _python(text: str, reference: str, *, served: bool = False) -> Target:
-    # A module beside the user is found too, after everything that is installed.
+def _is_text(word: str) -> bool:
+    """Whether a word of a command names a file that somebody has written by hand."""
+    try:
+        if not os.path.isfile(word):
+            return False
+        with open(word, "rb") as file:
+            return b"\0" not in file.read(1024)
+    except OSError:
+        return False
+
+
+def _is_module(text: str) -> bool:
+    """Whether a module has this name; importing its parents, if it has any, may fail."""
+    _look_here_too()
+    try:
+        return (
+            all(part.isidentifier() for part in text.split("."))
+            and importlib.util.find_spec(text) is not None
+        )
+    except (ImportError, ValueError):
+        return False
+
+
+def _look_here_too() -> None:
+    """Find a module beside the user too, after everything that is installed."""
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
+
+
+def _python(text: str, reference: str, *, served: bool = False) -> Target:
+    _look_here_too()
     server = (sys.executable, "-m", "pytest_nvfp4.implementations.server", text)
     return Target(text, reference, server, served)
 

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from pytest_nvfp4.implementations.interface import (
     OPERATIONS,
     Description,
     Rejected,
+    ReportedError,
     SubjectError,
     UnsupportedError,
     encode_tactic,
@@ -24,33 +25,73 @@ _PLANS = PlanMap([(PlanKey(1, 256, 128), 4), (PlanKey(512, 256, 128), 24)])
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One step of the smoke test; `problem` is None where it went well."""
+    """One step of the smoke test; `problem` is None where it went well.
+
+    `in_step` is false where the adapter did not even report its failure: it hung, died or babbled.
+    """
 
     operation: str
     problem: str | None
+    in_step: bool = True
 
 
 def smoke(subject: Subject, description: Description) -> list[Check]:
     """Call every operation that the claimed capabilities need, once, with good input."""
-    checks = []
     with tempfile.TemporaryDirectory(prefix="nvfp4-smoke-") as folder:
-        for operation, answer in _calls(subject, description, Path(folder)):
-            checks.append(Check(operation, answer))
-    return checks
+        return list(_calls(subject, description, Path(folder)))
 
 
-def _calls(
-    subject: Subject, description: Description, folder: Path
-) -> Iterator[tuple[str, str | None]]:
+def failing(description: Description, checks: list[Check]) -> list[str]:
+    """The claimed capabilities of which an operation failed its step, in the interface's order."""
+    failed = {check.operation for check in checks if check.problem}
+    return [
+        name
+        for name, operations in CAPABILITIES.items()
+        if name in description.capabilities and failed.intersection(operations)
+    ]
+
+
+def answering(subject: Subject, description: Description) -> list[str]:
+    """The capabilities that are not claimed although all their operations answer good input.
+
+    Only those with an operation of their own: that `warm_up` answers says nothing about frozen
+    mode. Asking ends where the adapter falls out of step.
+    """
+    found = []
+    for name in candidates(description):
+        checks = smoke(subject, replace(description, capabilities=frozenset({name})))
+        if not all(check.in_step for check in checks):
+            break
+        if all(check.problem is None for check in checks):
+            found.append(name)
+    return found
+
+
+def candidates(description: Description) -> list[str]:
+    """The unclaimed capabilities that good input can be made for from the description."""
+    shared = [operation for operations in CAPABILITIES.values() for operation in operations]
+    without: set[str] = set(description.capabilities)
+    if description.native_metadata is None:
+        without |= {"native-document", "merge", "publication"}
+    if description.import_metadata is None:
+        without.add("flashinfer-import")
+    return [
+        name
+        for name, operations in CAPABILITIES.items()
+        if name not in without and any(shared.count(operation) == 1 for operation in operations)
+    ]
+
+
+def _calls(subject: Subject, description: Description, folder: Path) -> Iterator[Check]:
     arguments = _arguments(description, folder)
     for operation, capability in _needed(description.capabilities).items():
-        problem = None
+        problem, in_step = None, True
         try:
             answer = subject.call(operation, **arguments[operation])
         except UnsupportedError:
             problem = f"it is missing, though the capability {capability} is claimed"
         except SubjectError as error:
-            problem = str(error)
+            problem, in_step = str(error), isinstance(error, ReportedError)
         else:
             if operation == "open" and isinstance(answer, str):
                 for given in arguments.values():
@@ -62,7 +103,7 @@ def _calls(
                 "lifecycle",
             ):
                 problem = f"it rejected good input: {answer.message}"
-        yield operation, problem
+        yield Check(operation, problem, in_step)
 
 
 def _needed(claims: frozenset[str]) -> dict[str, str]:

@@ -31,7 +31,8 @@ class InProcess:
     """Calls the operations of a Python object.
 
     A rejection is an exception with the string attributes `code` and `member`; its `str()` is the
-    sentence. Every other exception means that the adapter broke.
+    sentence. NotImplementedError says that the operation is not there yet; every other exception
+    means that the adapter broke.
     """
 
     name = IN_PROCESS
@@ -45,6 +46,8 @@ class InProcess:
             raise UnsupportedError(f"{type(self._adapter).__name__} has no operation {operation}")
         try:
             return "ok", method(**arguments)
+        except NotImplementedError as error:
+            raise UnsupportedError(f"{operation} is not implemented") from error
         except (Exception, SystemExit) as error:
             code, member = getattr(error, "code", None), getattr(error, "member", None)
             if isinstance(code, str) and isinstance(member, str):

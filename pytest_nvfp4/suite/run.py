@@ -9,6 +9,7 @@ from __future__ import annotations  # pytest.TerminalReporter is public from 8.4
 import datetime
 import importlib
 import importlib.resources
+import os
 import platform
 import sys
 import time
@@ -21,7 +22,7 @@ import pytest
 
 import pytest_nvfp4
 from pytest_nvfp4 import oracle
-from pytest_nvfp4.implementations.examine import examine
+from pytest_nvfp4.implementations.examine import examine, unclaimed
 from pytest_nvfp4.implementations.interface import Description, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
 from pytest_nvfp4.results import (
@@ -29,6 +30,7 @@ from pytest_nvfp4.results import (
     compare,
     contracts,
     deviations,
+    github,
     page,
     report,
     reproducer,
@@ -72,6 +74,7 @@ class Run:
         self._planned: int | None = None
         self._unwritten = ""
         self._written: Written | None = None
+        self._unclaimed: list[str] = []
         config.pluginmanager.register(self._recorder, "nvfp4-recorder")
         self._started = datetime.datetime.now(datetime.UTC)
         self._clock = time.monotonic()
@@ -149,6 +152,7 @@ class Run:
                 raise pytest.UsageError(f"{impl} describes itself differently than in process")
             found, self._raw_description = examined.description, examined.data
         assert found is not None
+        self._unclaimed = unclaimed(self.target, found, self.settings.timeout)
         return found
 
     def _let_flashinfer_write(self, description: Description) -> Written | None:
@@ -180,6 +184,8 @@ class Run:
             f"nvfp4: {len(self.selected)} of {len(self.specification.contracts)} contracts, "
             f"seed {settings.seed}, timeout {settings.timeout:g} s",
         ]
+        if self._unclaimed:
+            lines.append(f"nvfp4: not claimed, but answering: {', '.join(self._unclaimed)}")
         if settings.sources:
             chosen = (f"{name} from {source}" for name, source in settings.sources.items())
             lines.append(f"nvfp4: {', '.join(chosen)}")
@@ -314,6 +320,16 @@ class Run:
     def _write_files(self, raw: list[CaseResult], judged: Collection[str]) -> None:
         if self.settings.write_deviations is not None:
             deviations.write(self.settings.write_deviations, raw, self._previous(), judged)
+        _, summary = github.wanted(os.environ)
+        if summary is not None:
+            text = github.summary(
+                self.specification,
+                self.results,
+                implementation=self.implementation,
+                run=self.circumstances,
+                limit=github.room(summary),
+            )
+            github.append_summary(summary, text)
         if not (self.settings.report or self.settings.badges or self.settings.html):
             return
         whole = report.build(
@@ -341,6 +357,15 @@ class Run:
         fresh = given or path is None or not path.is_file()
         return self.deviations if fresh else self._read(path)
 
+    def _place(self) -> github.Place | None:
+        """Where annotations belong: the adapter's source, if it lies in the repository."""
+        source = self.target.source()
+        root = os.environ.get("GITHUB_WORKSPACE") or self.config.invocation_params.dir
+        if source is None or not source[0].resolve().is_relative_to(Path(root).resolve()):
+            return None
+        file = source[0].resolve().relative_to(Path(root).resolve())
+        return github.Place(file.as_posix(), source[1])
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the table."""
         if not self.results:
@@ -357,5 +382,8 @@ class Run:
             for text, markup in line:
                 terminalreporter.write(text, **markup)
             terminalreporter.write("\n")
+        if github.wanted(os.environ)[0]:
+            for command in github.annotations(self.results, self._place()):
+                terminalreporter.write_line(command)
         if self._unwritten:
             terminalreporter.write_line(f"ERROR: {self._unwritten}", red=True)
