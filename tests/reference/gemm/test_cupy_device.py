@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nvfp4_reference import Rejected, Session, resolve
 from nvfp4_reference.gemm import (
     TOLERANCES,
     Backend,
@@ -22,6 +23,7 @@ from nvfp4_reference.gemm import (
 from nvfp4_reference.gemm.cupy import CupyBackend, operands
 from nvfp4_reference.gemm.cupy.operands import CupyProblem
 from nvfp4_reference.gemm.scale_layout import swizzle
+from nvfp4_reference.options import PERSISTENT_CACHE
 
 from .samples import wide
 
@@ -247,3 +249,24 @@ def test_a_launch_that_raises_ends_its_capture(card: CupyBackend) -> None:
         card.capture(launch)
     assert not card.capturing()
     assert np.isfinite(run(card, 0, problem).astype(np.float32)).all()
+
+
+def test_a_miss_while_capturing_is_refused_and_the_capture_survives(card: CupyBackend) -> None:
+    session = Session(resolve({PERSISTENT_CACHE: "0"}), back_end=card)
+    ready = session.plan(16, 256, 512).tactic
+    problem = card.prepare(16, 256, 512, 1)
+    eager = run(card, ready, problem)
+    refused: list[str] = []
+
+    def launch() -> None:
+        with pytest.raises(Rejected) as raised:
+            session.plan(300, 256, 512, capturing=card.capturing())
+        refused.append(raised.value.code)
+        card.run_tactic(session.plan(16, 256, 512, capturing=card.capturing()).tactic, problem)
+
+    replay = card.capture(launch)
+    assert refused == ["capture-miss"]
+    operands.poison(problem)
+    replay()
+    assert card.output(problem).tobytes() == eager.tobytes()
+    assert session.plan(300, 256, 512, capturing=card.capturing()).tuned

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...environment import NativeMetadata
+from ...environment import ImportMetadata, NativeMetadata
 from ..elements import Floats
 from ..matrix import Nvfp4Matrix
 from ..operands import check_shape, random_activation, random_weight
@@ -22,7 +22,7 @@ from .cupy_timer import CupyTimer
 from .device import Device, current_architecture, import_cupy
 from .errors import DeviceError, LaunchError, UnavailableError
 from .kernels import Kernels
-from .metadata import native_metadata
+from .metadata import import_metadata, native_metadata
 from .operands import CupyProblem, DeviceMatrix
 
 RUNNER_SEED = 0
@@ -189,6 +189,12 @@ class CupyBackend:
             return native_metadata(self._made.device.cupy, self._made.recipe)
         cupy = import_cupy()
         return native_metadata(cupy, self._recipe(cupy))
+
+    def import_metadata(self) -> ImportMetadata:
+        """What an imported document must name to be used here."""
+        cupy = import_cupy()
+        current_architecture(cupy)  # says so where there is no card
+        return import_metadata(cupy)
 
     def _engine(self) -> _Engine:
         with self._lock:

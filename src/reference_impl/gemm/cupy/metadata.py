@@ -4,7 +4,7 @@ from typing import Any
 
 from ... import environment
 from ...buckets import HYBRID_BUCKET_VERSION
-from ...environment import NativeMetadata
+from ...environment import NOT_APPLICABLE, ImportMetadata, NativeMetadata
 from ...profiling import REPEATS, WARM_UPS
 from .library import Recipe
 
@@ -16,7 +16,6 @@ def native_metadata(cupy: Any, recipe: Recipe) -> NativeMetadata:
     architecture multiplies.
     """
     runtime = cupy.cuda.runtime
-    ordinal = runtime.getDevice()
     architecture = recipe.architecture
     return NativeMetadata(
         architecture=architecture.number,
@@ -25,10 +24,10 @@ def native_metadata(cupy: Any, recipe: Recipe) -> NativeMetadata:
         cuda_runtime=_version(runtime.runtimeGetVersion()),
         cutlass_version=recipe.toolchain.cutlass,
         delay_microseconds=environment.DEFAULT_DELAY_MICROSECONDS,
-        device_ordinal=ordinal,
+        device_ordinal=runtime.getDevice(),
         format=environment.FORMAT,
         fp4_layout="e2m1_packed_k2",
-        gpu=runtime.getDeviceProperties(ordinal)["name"].decode(),
+        gpu=_name(runtime),
         hybrid_bucket_version=HYBRID_BUCKET_VERSION,
         output_dtype="bf16",
         output_dtype_id=0,
@@ -38,6 +37,23 @@ def native_metadata(cupy: Any, recipe: Recipe) -> NativeMetadata:
         tactic_set_version=architecture.tactic_set_version,
         warmups=WARM_UPS,
     )
+
+
+def import_metadata(cupy: Any) -> ImportMetadata:
+    """What a FlashInfer document must name; libraries that no kernel of ours uses do not apply."""
+    runtime = cupy.cuda.runtime
+    return ImportMetadata(
+        flashinfer_version="0.6.13",
+        cuda_version=_version(runtime.runtimeGetVersion()),
+        cublas_version=NOT_APPLICABLE,
+        cudnn_version=NOT_APPLICABLE,
+        cudnn_frontend_version=NOT_APPLICABLE,
+        gpu=_name(runtime),
+    )
+
+
+def _name(runtime: Any) -> str:
+    return str(runtime.getDeviceProperties(runtime.getDevice())["name"].decode())
 
 
 def _version(number: int) -> str:
