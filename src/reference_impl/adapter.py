@@ -57,7 +57,6 @@ CAPABILITIES = (
     "fresh-process",
     "gemm",
 )
-"""What every back end can do; one on a card adds `device`."""
 
 _Metadata = TypeVar("_Metadata", NativeMetadata, ImportMetadata)
 
@@ -90,7 +89,7 @@ class Adapter:
             "version": _version(),
             "language": "Python",
             "homepage": "",
-            "capabilities": list(CAPABILITIES) + ["device"] * (self._back_end_name != NUMPY),
+            "capabilities": list(CAPABILITIES),
             "native_metadata": self._native_metadata().as_json(),
             "import_metadata": self._import_metadata().as_json(),
             "tactics": [_tactic_as_json(tactic) for tactic in TACTICS],

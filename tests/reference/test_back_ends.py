@@ -119,10 +119,7 @@ def test_a_session_measures_on_the_card_that_it_names(cards: list[Card]) -> None
 
 def test_an_adapter_s_sessions_share_one_card(cards: list[Card]) -> None:
     adapter = Adapter(CUPY)
-    described = adapter.describe()
-    assert described["native_metadata"] == CARD.as_json()
-    assert "device" in described["capabilities"]  # type: ignore[operator]
-    assert "device" not in Adapter({}).describe()["capabilities"]  # type: ignore[operator]
+    assert adapter.describe()["native_metadata"] == CARD.as_json()
     measured = []
     for m in (1, 2):
         opened = adapter.open({"VT_FP4_PERSISTENT_CACHE": "0"})["session"]

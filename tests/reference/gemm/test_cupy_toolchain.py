@@ -130,7 +130,7 @@ class Runtime:
         return 0
 
     def deviceGetAttribute(self, attribute: int, ordinal: int) -> int:  # noqa: N802
-        return {75: self._capability // 10, 76: self._capability % 10}[attribute]
+        return {75: self._capability // 10, 76: self._capability % 10, 16: 132}[attribute]
 
 
 class Cupy:
@@ -174,6 +174,18 @@ def test_it_can_run_where_everything_is_there(
     assert not (tmp_path / "cache").exists(), "asking built something"
     (tmp_path / "nvcc").unlink()
     assert "is no program" in str(CupyBackend(environment).reason())
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(46, "another process holds the card"), (999, "it is broken")]
+)
+def test_a_card_that_cannot_be_used(status: int, expected: str) -> None:
+    def refused(**options: bool) -> None:
+        raise Runtime.CUDARuntimeError(status)
+
+    cupy = Cupy(90)
+    cupy.Stream = refused  # type: ignore[attr-defined]
+    assert f"the card cannot be used, for {expected}" in refusal(device.Device, cupy)
 
 
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
