@@ -1,6 +1,7 @@
 """Which back end measures, and that plans of one are never taken for another's."""
 
 import importlib
+import sys
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ def test_another_name_is_a_configuration_error(name: str) -> None:
 def test_a_card_that_is_not_there_is_a_rejection_and_not_the_cpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    monkeypatch.setitem(sys.modules, "cupy", None)
     adapter = Adapter(CUPY)
     for call in (
         lambda: resolve({**CUPY, "HOME": "/home/me"}),

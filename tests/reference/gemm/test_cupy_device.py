@@ -52,6 +52,37 @@ print(json.dumps(found))
 """
 
 
+SECOND_CARD = """
+import json, sys, threading
+import cupy
+from nvfp4_reference.gemm.cupy import CupyBackend
+
+def outputs(card, problem):
+    found = []
+    for tactic in range(32):
+        card.run_tactic(tactic, problem)
+        found.append(card.output(problem).tobytes())
+    return found
+
+first = CupyBackend()
+expected = outputs(first, first.prepare(40, 264, 1024, 7))
+with cupy.cuda.Device(1):
+    card = CupyBackend()
+    problem = card.prepare(40, 264, 1024, 7)
+assert problem.device.ordinal == 1
+found = []
+for work in (
+    lambda: found.append(outputs(card, problem)),
+    lambda: found.append(outputs(card, card.prepare(40, 264, 1024, 7))),
+    lambda: found.append(outputs(first, first.prepare(40, 264, 1024, 7))),
+):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+print(found == [expected] * 3, cupy.cuda.runtime.getDevice())
+"""
+
+
 def run(card: CupyBackend, tactic: int, problem: CupyProblem) -> Any:
     operands.poison(problem)
     card.run_tactic(tactic, problem)
@@ -270,3 +301,22 @@ def test_a_miss_while_capturing_is_refused_and_the_capture_survives(card: CupyBa
     replay()
     assert card.output(problem).tobytes() == eager.tobytes()
     assert session.plan(300, 256, 512, capturing=card.capturing()).tuned
+
+
+def test_stream_k_is_no_data_parallel_in_disguise(card: CupyBackend) -> None:
+    problem = card.prepare(64, 5120, 6144, 1)
+    digests = [digest(run(card, tactic, problem)) for tactic in range(32)]
+    differ = [
+        tactic for tactic in range(32) if tactic % 4 > 1 and digests[tactic] != digests[tactic - 2]
+    ]
+    assert differ, "every stream-K tactic sums as its data-parallel twin does"
+
+
+def test_a_second_card_beside_the_first(card: CupyBackend) -> None:
+    cupy = card.prepare(1, 32, 64, 0).device.cupy
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("needs two cards in one machine")
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND_CARD], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["True", "0"], done.stderr

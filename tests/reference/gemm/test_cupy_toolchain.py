@@ -1,6 +1,7 @@
 """Finding nvcc and CUTLASS's headers, and saying in one sentence which is missing."""
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,42 @@ def test_a_card_that_cannot_be_used(status: int, expected: str) -> None:
     assert f"the card cannot be used, for {expected}" in refusal(device.Device, cupy)
 
 
+@pytest.mark.parametrize(
+    ("pointer", "captured"), [(4096, True), (0, False), (1, False), (2, False)]
+)
+def test_the_caller_s_stream_is_asked_before_there_is_one_of_ours(
+    pointer: int, captured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stream:
+        ptr = pointer
+
+        def is_capturing(self) -> bool:
+            assert pointer == 4096, "a default stream was asked, which would touch the card"
+            return True
+
+    cupy = Cupy(90)
+    cupy.get_current_stream = Stream  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupy", cupy)  # type: ignore[arg-type]
+    assert CupyBackend({}).capturing() is captured
+
+
+def test_nothing_captures_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise Runtime.CUDARuntimeError(35)
+
+    cupy = Cupy(90)
+    cupy.get_current_stream = refused  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupy", cupy)  # type: ignore[arg-type]
+    assert not CupyBackend({}).capturing()
+
+
+def test_nothing_captures_where_cupy_was_never_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    assert not CupyBackend({}).capturing()
+    assert "cupy" not in sys.modules
+
+
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    monkeypatch.setitem(sys.modules, "cupy", None)
     assert "install pytest-nvfp4[gpu]" in refusal(device.import_cupy)
     assert "CuPy, which owns the card's memory, cannot be imported" in str(CupyBackend({}).reason())

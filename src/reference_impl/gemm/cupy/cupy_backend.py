@@ -19,7 +19,7 @@ from ..product import Output, alpha_of, checked_tactic
 from . import library, operands, toolchain
 from .compiling import available_memory
 from .cupy_timer import CupyTimer
-from .device import Device, current_architecture, import_cupy
+from .device import Device, caller_captures, current_architecture, import_cupy
 from .errors import DeviceError, LaunchError, UnavailableError
 from .kernels import Kernels
 from .metadata import import_metadata, native_metadata
@@ -150,8 +150,8 @@ class CupyBackend:
 
     def capturing(self) -> bool:
         """Is the stream that work is queued on being captured?"""
-        if self._made is None:
-            return False
+        if self._made is None:  # there is no stream of ours yet
+            return caller_captures()
         return bool(self._made.device.stream.is_capturing())
 
     def capture(self, launch: Callable[[], None]) -> Callable[[], None]:
@@ -204,7 +204,7 @@ class CupyBackend:
                 path = library.built(recipe, self._environment, self._progress)
                 kernels = Kernels(path, recipe.architecture)
                 device = Device(cupy)
-                device.check(kernels.use_device(device.ordinal), "choosing the card")
+                device.bind(kernels.use_device)
                 self._made = _Engine(device, kernels, recipe)
             return self._made
 

@@ -7,7 +7,8 @@ ends with it and the back end is unavailable.
 """
 
 import contextlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from .kernels import CUTLASS_STATUS
 _OUT_OF_MEMORY = 2
 _NO_DEVICE = {35: "the driver is too old or missing", 100: "there is no card"}
 _BUSY = 46
+_DEFAULT_STREAMS = (0, 1, 2)
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
 
 
@@ -52,6 +54,18 @@ def current_architecture(cupy: Any) -> Architecture:
     return architecture(10 * major + minor)
 
 
+def caller_captures() -> bool:
+    """Is the thread's current CuPy stream being captured? Asked without importing CuPy."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return False
+    try:
+        stream = cupy.cuda.get_current_stream()
+    except cupy.cuda.runtime.CUDARuntimeError:  # without a driver there are no streams
+        return False
+    return bool(stream.ptr not in _DEFAULT_STREAMS and stream.is_capturing())
+
+
 class Device:
     """The card that was current when this was made; safe to use from several threads."""
 
@@ -62,6 +76,7 @@ class Device:
         self.ordinal: int = self._runtime.getDevice()
         self.multiprocessors: int = self._runtime.deviceGetAttribute(_MULTIPROCESSORS, self.ordinal)
         self._broken: str | None = None
+        self._bind: Callable[[int], int] | None = None
         try:
             self._stream = cupy.cuda.Stream(non_blocking=True)
         except self._runtime.CUDARuntimeError as error:
@@ -70,6 +85,12 @@ class Device:
                 f"the card cannot be used, for {busy} ({_first_line(error)}); "
                 "free it or use another."
             ) from error
+
+    def bind(self, use_device: Callable[[int], int]) -> None:
+        """Have a library with a CUDA runtime of its own use this card, wherever it is active."""
+        self._bind = use_device
+        with self.active():
+            pass
 
     @property
     def broken(self) -> str | None:
@@ -83,7 +104,7 @@ class Device:
         The default stream cannot be captured, and it waits for streams of everybody else.
         """
         current = self.cupy.cuda.get_current_stream()
-        return self._stream if current.ptr in (0, 1, 2) else current
+        return self._stream if current.ptr in _DEFAULT_STREAMS else current
 
     def name(self) -> str:
         """As the driver calls it: `NVIDIA H200`."""
@@ -132,6 +153,8 @@ class Device:
             raise DeviceError(self._broken)
         stream = self.stream
         with self.cupy.cuda.Device(self.ordinal), stream:
+            if self._bind:
+                self.check(self._bind(self.ordinal), "choosing the card")
             yield
 
     def check(self, status: int, doing: str) -> None:

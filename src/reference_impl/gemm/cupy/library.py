@@ -22,7 +22,8 @@ from pathlib import Path
 
 from .architectures import TILES, VARIANTS, Architecture
 from .compiling import Unit, compile_all, job_count, link
-from .toolchain import Toolchain, cache_folder
+from .errors import BuildError
+from .toolchain import BUILD_CACHE, Toolchain, cache_folder
 
 Progress = Callable[[str], None]
 
@@ -153,9 +154,6 @@ def _build(wanted: Recipe, environment: Mapping[str, str], tell: Progress) -> No
 
 
 def _create(folder: Path) -> None:
-    from .errors import BuildError
-    from .toolchain import BUILD_CACHE
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

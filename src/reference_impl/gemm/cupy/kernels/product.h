@@ -32,4 +32,22 @@ namespace nvfp4 {
 // What the launches before this left behind; reading it clears it.
 inline int last_error() { return static_cast<int>(cudaGetLastError()); }
 
+// The card is the calling thread's while this lives, and then again the one that was before.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) : device_(device), before_(device) {
+    cudaGetDevice(&before_);
+    if (before_ != device_) cudaSetDevice(device_);
+  }
+  ~OnDevice() {
+    if (before_ != device_) cudaSetDevice(before_);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int device_;
+  int before_;
+};
+
 }  // namespace nvfp4

@@ -52,6 +52,7 @@ struct Tactic {
   }
 
   static int run(const nvfp4_product& product, cudaStream_t stream) {
+    const nvfp4::OnDevice here(product.device);
     const auto all = arguments(product);
     if (Gemm::get_workspace_size(all) > product.workspace_bytes) {
       return -static_cast<int>(cutlass::Status::kErrorWorkspaceNull);
