@@ -6,24 +6,27 @@ is kept between two calls is a session.
 
 import importlib
 import itertools
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TypeVar
 
 from . import (
+    back_ends,
     buckets,
     flashinfer_import,
     native_document,
     options,
     publication,
 )
-from .back_ends import BackEnd
+from .back_ends import BACK_END, NUMPY, BackEnd
 from .concurrency import plan_together
 from .environment import ImportMetadata, NativeMetadata
 from .errors import Rejected
 from .members import object_member, shown
 from .merge import merged
+from .options import Options
 from .plan_cache import Served
 from .plans import Plans, as_rows
 from .profiling import Profiler
@@ -59,14 +62,18 @@ _Metadata = TypeVar("_Metadata", NativeMetadata, ImportMetadata)
 
 
 def make() -> "Adapter":
-    """A fresh adapter without sessions."""
-    return Adapter()
+    """A fresh adapter without sessions, on the back end that the process's environment names."""
+    return Adapter(os.environ)
 
 
 class Adapter:
     """The operations of the interface; safe to call from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._back_end_name = back_ends.chosen(environment or {})
+        self._back_end: BackEnd | None = None
+        self._native: NativeMetadata | None = None
+        self._import: ImportMetadata | None = None
         self._numbers = itertools.count(1)
         self._sessions: dict[str, Session] = {}
         self._profiler = Profiler()
@@ -83,8 +90,8 @@ class Adapter:
             "language": "Python",
             "homepage": "",
             "capabilities": list(CAPABILITIES),
-            "native_metadata": NativeMetadata.of_this_machine().as_json(),
-            "import_metadata": ImportMetadata.of_this_machine().as_json(),
+            "native_metadata": self._native_metadata().as_json(),
+            "import_metadata": self._import_metadata().as_json(),
             "tactics": [_tactic_as_json(tactic) for tactic in TACTICS],
             "tactic_digest": digest(),
         }
@@ -94,7 +101,7 @@ class Adapter:
     ) -> dict[str, object]:
         """The options that `environment` asks for, on this machine or on that of `metadata`."""
         machine = None if metadata is None else _metadata(NativeMetadata, metadata, "metadata")
-        found = options.resolve(_variables(environment), machine)
+        found = self._options(environment, machine)
         return {
             "enabled": found.enabled,
             "frozen": found.frozen,
@@ -151,7 +158,7 @@ class Adapter:
                 target.count_rejection("import", rejected)
             raise
         if target is not None:
-            ours = environment == ImportMetadata.of_this_machine()
+            ours = environment == self._import_metadata()
             target.install(found.plans, "import", ours=ours)
         return {"plans": as_rows(found.plans), "ignored": found.ignored}
 
@@ -173,10 +180,18 @@ class Adapter:
 
     def open(self, environment: dict[str, str]) -> dict[str, str]:
         """A session without plans; a wrong option rejects, and no file is touched."""
-        found = options.resolve(_variables(environment))
+        found = self._options(environment)
+        expected = self._import_metadata()
+        back_end = None if self._back_end_name == NUMPY else self._card()
         with self._lock:
             name = f"session-{next(self._numbers)}"
-            self._sessions[name] = Session(found, name=name, profiler=self._profiler)
+            self._sessions[name] = Session(
+                found,
+                name=name,
+                expected_import=expected,
+                profiler=self._profiler,
+                back_end=back_end,
+            )
         return {"session": name}
 
     def warm_up(
@@ -270,11 +285,35 @@ class Adapter:
         self, m: int, n: int, k: int, tactic: int, seed: int, *, direct_sf: bool
     ) -> dict[str, object]:
         """One product of random operands, with every byte that it can be judged by."""
-        case = importlib.import_module(".gemm.case", __package__)  # numpy, only where it is used
+        # numpy, and what a card needs, only where it is used
+        on_card = self._back_end_name != NUMPY
+        case = importlib.import_module(".gemm.cupy.case" if on_card else ".gemm.case", __package__)
+        shape = (self._card(), m, n, k) if on_card else (m, n, k)
         found: dict[str, object] = case.gemm_case(
-            m, n, k, tactic=tactic, seed=seed, direct_sf=direct_sf
+            *shape, tactic=tactic, seed=seed, direct_sf=direct_sf
         )
         return found
+
+    def _card(self) -> BackEnd:
+        """The one back end on the card, for all sessions and products."""
+        with self._lock:
+            if self._back_end is None:
+                self._back_end = back_ends.default_back_end(self._back_end_name)
+            return self._back_end
+
+    def _native_metadata(self) -> NativeMetadata:
+        if self._native is None:
+            self._native = back_ends.native_metadata(self._back_end_name)
+        return self._native
+
+    def _import_metadata(self) -> ImportMetadata:
+        if self._import is None:
+            self._import = back_ends.import_metadata(self._back_end_name)
+        return self._import
+
+    def _options(self, environment: object, machine: NativeMetadata | None = None) -> Options:
+        variables = {**_variables(environment), BACK_END: self._back_end_name}
+        return options.resolve(variables, machine or self._native_metadata())
 
     def _session(self, name: str) -> Session:
         with self._lock:

@@ -1,9 +1,23 @@
-"""What tuning needs from a back end, and the one that is used where none is named."""
+"""What tuning needs from a back end, and which one this process uses.
+
+    NVFP4_REFERENCE_BACK_END   numpy (on every CPU, and the default) or cupy (an NVIDIA card)
+
+The environment of tuned plans is that of the back end: what was measured on a card is never taken
+for what a CPU would choose. A back end that is asked for and cannot run is a rejection, and no
+other one takes its place.
+"""
 
 import importlib
+from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
+from .environment import ImportMetadata, NativeMetadata
+from .errors import Rejected
+from .members import shown
 from .profiling import Timer
+
+BACK_END = "NVFP4_REFERENCE_BACK_END"
+NUMPY, CUPY = "numpy", "cupy"
 
 _PACKAGE = f"{__package__}.gemm"
 
@@ -16,11 +30,25 @@ class BackEnd(Protocol):
         ...
 
 
-def default_back_end() -> BackEnd:
-    """The back end of this installation, imported when it is first needed.
+def chosen(environment: Mapping[str, str]) -> str:
+    """The back end's name; rejects `configuration` for one that does not exist."""
+    name = environment.get(BACK_END) or NUMPY
+    if name not in (NUMPY, CUPY):
+        raise Rejected(
+            "configuration",
+            BACK_END,
+            f"{BACK_END} is {shown(name)}; set it to {NUMPY} or {CUPY}.",
+        )
+    return name
+
+
+def default_back_end(name: str = NUMPY) -> BackEnd:
+    """A back end of this installation, imported when it is first needed.
 
     A LookupError where there is none: measuring was asked for, and making up times is no answer.
     """
+    if name == CUPY:
+        return cast(BackEnd, _cupy())
     try:
         gemm = importlib.import_module(_PACKAGE)
     except ModuleNotFoundError as error:
@@ -31,3 +59,33 @@ def default_back_end() -> BackEnd:
             "give scripted timings or a back end of your own."
         ) from None
     return cast(BackEnd, gemm.NumpyBackend())
+
+
+def native_metadata(name: str) -> NativeMetadata:
+    """The environment of plans that this back end tunes here; rejects where it cannot run."""
+    if name == NUMPY:
+        return NativeMetadata.of_this_machine()
+    try:
+        found: NativeMetadata = _cupy().metadata()
+    except LookupError as unavailable:
+        raise _unavailable(name, unavailable) from unavailable
+    return found
+
+
+def import_metadata(name: str) -> ImportMetadata:
+    """What an imported document must name; rejects as `native_metadata`."""
+    if name == NUMPY:
+        return ImportMetadata.of_this_machine()
+    try:
+        found: ImportMetadata = _cupy().import_metadata()
+    except LookupError as unavailable:
+        raise _unavailable(name, unavailable) from unavailable
+    return found
+
+
+def _cupy() -> Any:
+    return importlib.import_module(f"{_PACKAGE}.cupy").CupyBackend()
+
+
+def _unavailable(name: str, why: LookupError) -> Rejected:
+    return Rejected("configuration", BACK_END, f"the back end {name} cannot run here: {why}")

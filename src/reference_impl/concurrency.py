@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .back_ends import BackEnd, default_back_end
+from .back_ends import BackEnd
 from .errors import Rejected
 from .plan_cache import PlanCache, Served
 from .profiling import Timer
@@ -40,7 +40,9 @@ def plan_together(
     The threads are released together. What is no rejection is raised here once all have ended,
     an interrupt before the errors that it caused in others.
     """
-    clock = _StandingClock(back_end, len(requests), loads=load is not None)
+    clock = _StandingClock(
+        lambda: back_end or cache.back_end(), len(requests), loads=load is not None
+    )
     barrier = threading.Barrier(max(1, len(requests)))
     outcomes: list[Served | Rejected | BaseException | None] = [None] * len(requests)
 
@@ -90,7 +92,7 @@ class _StandingClock:
     It also counts its timers: one for each tuning.
     """
 
-    def __init__(self, back_end: BackEnd | None, requests: int, *, loads: bool) -> None:
+    def __init__(self, back_end: Callable[[], BackEnd], requests: int, *, loads: bool) -> None:
         self._back_end = back_end
         self._changed = threading.Condition()
         self._requests = requests
@@ -106,7 +108,7 @@ class _StandingClock:
         with self._changed:
             if not self._changed.wait_for(self._may_run, PATIENCE_SECONDS):
                 raise TimeoutError("a ready plan or a load waited for this tuning; neither may.")
-        return (self._back_end or default_back_end()).timer(m, n, k)
+        return self._back_end().timer(m, n, k)
 
     def _may_run(self) -> bool:
         return len(self._arrived) == self._requests and not self._load_is_due

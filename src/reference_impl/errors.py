@@ -53,3 +53,7 @@ class Rejected(Exception):  # noqa: N818  (a verdict; "RejectedError" would call
 
 class NestedTuningError(RuntimeError):
     """A timer asked for a plan while it was being used to tune one; it could wait for itself."""
+
+
+class DeviceError(RuntimeError):
+    """This process can no longer use its device: no fault of one tactic, so it ends the tuning."""

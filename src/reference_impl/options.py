@@ -7,6 +7,7 @@
     VT_FP4_AUTOTUNE_CACHE_READONLY  1: frozen; every plan must be in a file, none is tuned
     VT_FP4_AUTOTUNE_DELAY_US        delay before timing, 0 to 1,000,000 microseconds
     VT_FP4_DIRECT_SF                1: the quantizer writes swizzled scales directly
+    NVFP4_REFERENCE_BACK_END        what measures; see `back_ends`
 
 A wrong value is an error that names its variable, never a default in disguise. Only where a
 switch turns a thing off, the values for that thing do not matter. An empty variable is unset.
@@ -17,6 +18,7 @@ Source: vLLM 0.25.0 flashinfer_autotune_cache.py:19-41, for the default path.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from . import back_ends
 from .environment import NativeMetadata
 from .errors import Rejected
 from .members import shown
@@ -41,9 +43,9 @@ _FALSE = ("0", "false", "off")
 class Options:
     """How the cache behaves in this process.
 
-    `metadata` is the environment with the resolved delay; `native_path` and `import_path` are None
-    where there is no such file; `default_native_path` says that the path was chosen here and not
-    by the user; `warnings` are sentences for the log, once.
+    `metadata` is the environment with the resolved delay; `back_end` is the name of what measures;
+    `native_path` and `import_path` are None where there is no such file; `default_native_path` says
+    that the path was chosen here and not by the user; `warnings` are sentences for the log, once.
     """
 
     metadata: NativeMetadata
@@ -54,6 +56,7 @@ class Options:
     default_native_path: bool = False
     import_path: str | None = None
     direct_scales: bool = True
+    back_end: str = back_ends.NUMPY
     warnings: tuple[str, ...] = ()
 
     @property
@@ -68,10 +71,11 @@ def resolve(environment: Mapping[str, str], metadata: NativeMetadata | None = No
     Without `metadata`, it is this machine. Its delay holds where no other is set. Rejects
     `configuration`, with the variable's name as the member. Creates and reads nothing.
     """
-    machine = NativeMetadata.of_this_machine() if metadata is None else metadata
+    back_end = back_ends.chosen(environment)
+    machine = back_ends.native_metadata(back_end) if metadata is None else metadata
     bypass = environment.get(PLAN_CACHE) in _FALSE
     if bypass or environment.get(PERSISTENT_CACHE) in _FALSE:
-        return _without_files(environment, machine, bypass=bypass)
+        return _without_files(environment, machine, back_end, bypass=bypass)
 
     for name in (PLAN_CACHE, PERSISTENT_CACHE):
         _boolean(environment, name, default=True)
@@ -109,6 +113,7 @@ def resolve(environment: Mapping[str, str], metadata: NativeMetadata | None = No
         default_native_path=native_path is not None and explicit_path is None,
         import_path=import_path,
         direct_scales=direct_scales,
+        back_end=back_end,
         warnings=tuple(warnings),
     )
 
@@ -126,7 +131,7 @@ def default_path(environment: Mapping[str, str], metadata: NativeMetadata) -> st
 
 
 def _without_files(
-    environment: Mapping[str, str], machine: NativeMetadata, *, bypass: bool
+    environment: Mapping[str, str], machine: NativeMetadata, back_end: str, *, bypass: bool
 ) -> Options:
     """The options of a process that keeps no files. It tunes all the same, so a delay holds."""
     try:
@@ -134,7 +139,13 @@ def _without_files(
         direct_scales = _boolean(environment, DIRECT_SCALES, default=True)
     except Rejected:  # by contract: no wrong value stops a process that has switched files off
         direct_scales = True
-    return Options(metadata=machine, enabled=False, bypass=bypass, direct_scales=direct_scales)
+    return Options(
+        metadata=machine,
+        enabled=False,
+        bypass=bypass,
+        direct_scales=direct_scales,
+        back_end=back_end,
+    )
 
 
 def _with_delay(environment: Mapping[str, str], machine: NativeMetadata) -> NativeMetadata:

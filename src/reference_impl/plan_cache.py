@@ -46,7 +46,7 @@ class Served(NamedTuple):
 class PlanCache:
     """The plans of one process and one environment; safe to use from several threads.
 
-    `back_end` measures where a call names none; without either, the installed one is looked for.
+    `back_end` measures where a call names none; without either, the one that the options name.
     Caches that measure on one device share a `profiler`. `name` is for rejections.
     """
 
@@ -165,6 +165,12 @@ class PlanCache:
         self._counters.add("tuned")
         return Served(tactic, "tuned", tuned, lazy)
 
+    def back_end(self) -> BackEnd:
+        """What measures where a call names nothing else; made when it is first asked for."""
+        if self._back_end is None:
+            self._back_end = default_back_end(self.options.back_end)
+        return self._back_end
+
     def install(self, plans: Plans, source: Source, *, ours: bool = True) -> int:
         """Add the plans of a document that was read; how many were new. See `PlanMap.install`."""
         self._require_open()
@@ -186,7 +192,7 @@ class PlanCache:
     def _tuned(self, key: PlanKey, m: int, back_end: BackEnd | None, *, lazy: bool = False) -> int:
         """Measure all tactics for `key` and return the winner; called by the owner of `key`."""
         self._count_lazy(lazy, key, m)
-        measuring = back_end or self._back_end or default_back_end()
+        measuring = back_end or self.back_end()
         timer = measuring.timer(self._measured_m(key, m), key.n, key.k)
         trace: list[Step] = []
         try:

@@ -11,7 +11,8 @@ negative in the field, and the least of them won). A time of zero is valid: a cl
 a small product has still put the tactic before all that it could tell apart from zero, and among
 those the lower id wins, the same in every process.
 
-What is wrong with the process and not with a tactic ends the tuning: an interrupt, or no memory.
+What is wrong with the process and not with a tactic ends the tuning: an interrupt, no memory, or a
+device that this process can no longer use.
 
 Source: FlashInfer 0.6.13 autotuner.py:799-818, 1407-1493.
 """
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
-from .errors import NestedTuningError, Rejected
+from .errors import DeviceError, NestedTuningError, Rejected
 from .tactics import TACTIC_IDS
 
 WARM_UPS = 3
@@ -112,7 +113,7 @@ class Profiler:
                         times[tactic] = mean
                     else:
                         faults[tactic] = f"was timed at {float(mean)} microseconds"
-                except (MemoryError, NestedTuningError):
+                except (MemoryError, NestedTuningError, DeviceError):
                     raise
                 except Exception as error:
                     faults[tactic] = f"raised {type(error).__name__} ({error})"

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from . import publication
-from .back_ends import BackEnd
+from .back_ends import BackEnd, import_metadata
 from .diagnostics import log_phase, log_rejection, log_warnings, map_digest
 from .environment import ImportMetadata
 from .errors import Rejected
@@ -63,7 +63,7 @@ class Session(PlanCache):
         back_end: BackEnd | None = None,
     ) -> None:
         super().__init__(options, name=name, profiler=profiler, back_end=back_end)
-        self._expected_import = expected_import or ImportMetadata.of_this_machine()
+        self._expected_import = expected_import or import_metadata(options.back_end)
         self._sources: list[Found] | None = None
         self._lock = threading.Lock()  # of the phase and of what changes with it
         self._phase: _Phase = "serving"

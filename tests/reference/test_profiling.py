@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from nvfp4_reference.errors import DeviceError
 from nvfp4_reference.profiling import Profiler, Step
 from nvfp4_reference.scripted_timer import Script
 
@@ -115,7 +116,9 @@ def test_what_is_no_number_is_no_time() -> None:
 
 
 @pytest.mark.parametrize("call", ["run", "synchronize", "delay", "event"])
-@pytest.mark.parametrize("fault", [MemoryError(), KeyboardInterrupt(), SystemExit(1)])
+@pytest.mark.parametrize(
+    "fault", [MemoryError(), DeviceError("gone"), KeyboardInterrupt(), SystemExit(1)]
+)
 def test_what_is_wrong_with_the_process_ends_the_tuning(call: str, fault: BaseException) -> None:
     profiler = Profiler()
     trace: list[Step] = []

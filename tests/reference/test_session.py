@@ -417,7 +417,7 @@ def test_an_impossible_weight_is_a_callers_mistake(shape: Any) -> None:
 
 
 def test_a_back_end_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> BackEnd:
+    def missing(name: str) -> BackEnd:
         raise LookupError("no GEMM back end is installed.")
 
     monkeypatch.setattr("nvfp4_reference.plan_cache.default_back_end", missing)

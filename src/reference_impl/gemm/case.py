@@ -55,24 +55,26 @@ def gemm_case(m: int, n: int, k: int, *, tactic: int, seed: int, direct_sf: bool
     prepared = problem(a, b, alpha, out)
     run_problem(tactic, prepared)
     return GemmCase(
-        a=_operand(a),
-        b=_operand(b),
+        a=operand_case(a),
+        b=operand_case(b),
         alpha=float(prepared.alpha),
-        output=_text(memory[:size]),
+        output=text(memory[:size]),
         output_dtype="bf16",
-        guard=_text(memory[size:]),
+        guard=text(memory[size:]),
     )
 
 
-def _operand(matrix: Nvfp4Matrix) -> OperandCase:
+def operand_case(matrix: Nvfp4Matrix) -> OperandCase:
+    """An operand's bytes."""
     return OperandCase(
         rows=matrix.rows,
-        packed=_text(matrix.values),
-        scales=_text(matrix.linear_scales()),
-        swizzled=_text(matrix.scales),
+        packed=text(matrix.values),
+        scales=text(matrix.linear_scales()),
+        swizzled=text(matrix.scales),
         global_scale=float(matrix.global_scale),
     )
 
 
-def _text(data: Bytes) -> str:
+def text(data: Bytes) -> str:
+    """Bytes in base64."""
     return base64.b64encode(data.tobytes()).decode("ascii")

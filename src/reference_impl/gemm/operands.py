@@ -29,9 +29,23 @@ def random_operands(m: int, n: int, k: int, seed: int) -> tuple[Floats, Floats]:
     `ValueError` for a shape that NVFP4 cannot have or a seed that is not a non-negative integer.
     """
     check_shape(m, n, k)
+    return random_activation(m, k, seed), random_weight(n, k, seed)
+
+
+def random_activation(m: int, k: int, seed: int) -> Floats:
+    """The activation of `random_operands`."""
+    return _operand(m, k, (_checked(seed), 0))
+
+
+def random_weight(n: int, k: int, seed: int) -> Floats:
+    """The weight of `random_operands`."""
+    return _operand(n, k, (_checked(seed), 1))
+
+
+def _checked(seed: int) -> int:
     if type(seed) is not int or seed < 0:
         raise ValueError(f"The seed is {seed!r}; give a non-negative integer.")
-    return _operand(m, k, (seed, 0)), _operand(n, k, (seed, 1))
+    return seed
 
 
 def _operand(rows: int, k: int, seed: tuple[int, int]) -> Floats:

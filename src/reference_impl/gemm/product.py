@@ -80,7 +80,12 @@ def empty_output(m: int, n: int, output: OutputType = "bf16") -> Output:
 
 def default_alpha(a: Nvfp4Matrix, b: Nvfp4Matrix) -> float:
     """1 / (global scale of a * global scale of b): the alpha that undoes the quantization."""
-    return 1.0 / (float(a.global_scale) * float(b.global_scale))
+    return alpha_of(a.global_scale, b.global_scale)
+
+
+def alpha_of(global_scale_a: float, global_scale_b: float) -> float:
+    """See `default_alpha`."""
+    return 1.0 / (float(global_scale_a) * float(global_scale_b))
 
 
 def run_problem(tactic_id: int, prepared: Problem) -> None:
@@ -90,7 +95,7 @@ def run_problem(tactic_id: int, prepared: Problem) -> None:
     nearest even; beyond the dtype's range it becomes infinity.
     `ValueError` for a tactic outside 0-31. The operands are not changed.
     """
-    tactic = _tactic(tactic_id)
+    tactic = checked_tactic(tactic_id)
     sums = accumulate(tactic, prepared.expanded_a, prepared.expanded_b)
     with np.errstate(over="ignore", under="ignore"):
         # Converted before it is written: swap-AB's transposed sums convert slowly in place.
@@ -106,7 +111,8 @@ def run(
     return prepared.out
 
 
-def _tactic(tactic_id: int) -> tactics.Tactic:
+def checked_tactic(tactic_id: int) -> tactics.Tactic:
+    """The descriptor; `ValueError` for a tactic outside 0-31."""
     try:
         return tactics.resolve(tactic_id)
     except Rejected as unknown:

@@ -39,7 +39,7 @@ def quantize(
     `ValueError` for another dtype, an empty or non-matrix shape, K not a multiple of 16, NaN or
     infinity, or a global scale that is not a positive finite float32.
     """
-    _check(numbers)
+    check_numbers(numbers)
     chosen = global_scale_of(numbers) if global_scale is None else global_scale
     if not is_global_scale(chosen):
         raise ValueError(f"The global scale is {chosen!r}; give a positive finite float32.")
@@ -52,7 +52,11 @@ def quantize(
 
 def global_scale_of(numbers: Floats) -> float:
     """448 * 6 / amax in float32; 1 for a matrix of zeros, never infinite."""
-    amax = np.abs(numbers).max()
+    return largest_to_global_scale(np.abs(numbers).max())
+
+
+def largest_to_global_scale(amax: np.float32) -> float:
+    """The global scale of a matrix whose largest magnitude is `amax`."""
     if amax == 0:
         return 1.0
     with np.errstate(over="ignore"):
@@ -103,7 +107,8 @@ def _codes(blocks: Floats, scales: Bytes, global_scale: np.float32) -> Bytes:
     return to_e2m1(blocks * global_scale / divisor)
 
 
-def _check(numbers: NDArray[np.generic]) -> None:
+def check_numbers(numbers: NDArray[np.generic]) -> None:
+    """`ValueError` unless `quantize` may take the matrix."""
     if numbers.dtype != np.float32:
         raise ValueError(f"The matrix to quantize is {numbers.dtype}; give float32.")
     if numbers.ndim != 2 or numbers.size == 0 or numbers.shape[1] % BLOCK:

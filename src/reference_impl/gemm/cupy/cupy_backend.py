@@ -1,0 +1,241 @@
+"""The back end on an NVIDIA card; see `protocol.Backend` for what it promises.
+
+A caller who makes a CuPy stream current has all work queued there, and captured where it captures;
+without one, work goes to a stream of our own. Kernels are built, and the card is touched, when the
+first product is prepared: making a `CupyBackend` costs nothing and cannot fail.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ...environment import ImportMetadata, NativeMetadata
+from ..elements import Floats
+from ..matrix import Nvfp4Matrix
+from ..operands import check_shape, random_activation, random_weight
+from ..product import Output, alpha_of, checked_tactic
+from . import library, operands, toolchain
+from .compiling import available_memory
+from .cupy_timer import CupyTimer
+from .device import Device, caller_captures, current_architecture, import_cupy
+from .errors import DeviceError, LaunchError, UnavailableError
+from .kernels import Kernels
+from .metadata import import_metadata, native_metadata
+from .operands import CupyProblem, DeviceMatrix
+
+RUNNER_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    device: Device
+    kernels: Kernels
+    recipe: library.Recipe
+
+
+class CupyBackend:
+    """CUTLASS's tactics on the card that is current when the first product is prepared.
+
+    `environment` names the compiler and the like (see `toolchain`); `progress` is told about a
+    build, sentence by sentence, and by default the log is.
+    """
+
+    name = "cupy"
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        progress: library.Progress | None = None,
+    ) -> None:
+        self._environment = os.environ if environment is None else environment
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._made: _Engine | None = None
+        self._weight: tuple[tuple[int, int], DeviceMatrix] | None = None
+        self._recording = threading.local()
+
+    def available(self) -> bool:
+        """Is there a card that the kernels run on, and are they built or is there a compiler?"""
+        return self.reason() is None
+
+    def reason(self) -> str | None:
+        """Why it cannot run here, in one sentence; None if it can. Builds nothing."""
+        if self._made:
+            return self._made.device.broken
+        try:
+            current_architecture(import_cupy())
+            toolchain.find(self._environment)
+            toolchain.cache_folder(self._environment)
+        except UnavailableError as error:
+            return str(error)
+        return None
+
+    def quantize(
+        self, numbers: Floats, *, global_scale: float | None = None, direct: bool = True
+    ) -> Nvfp4Matrix:
+        """See `quantization.quantize`, whose bytes the card's quantizer gives."""
+        engine = self._engine()
+        found = operands.quantize(
+            engine.device, engine.kernels, numbers, global_scale=global_scale, direct=direct
+        )
+        return operands.to_host(engine.device, found)
+
+    def prepare(self, m: int, n: int, k: int, seed: int, *, direct: bool = True) -> CupyProblem:
+        """See `operands.random_operands`; quantized and, where need be, expanded on the card.
+
+        A `MemoryError` for a shape beyond the card's memory, before anything is computed.
+        """
+        engine = self._engine()
+        self._check_size(engine.device, m, n, k)
+        a = self._quantized(engine, random_activation(m, k, seed), direct=direct)
+        b = self._quantized(engine, random_weight(n, k, seed), direct=direct)
+        return self._problem(engine, a, b, _alpha(a, b))
+
+    def problem(self, a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float) -> CupyProblem:
+        """A product of operands that are given."""
+        engine = self._engine()
+        device, kernels = engine.device, engine.kernels
+        left, right = (operands.from_host(device, kernels, matrix) for matrix in (a, b))
+        return operands.problem(device, kernels, left, right, alpha)
+
+    def run_tactic(self, tactic_id: int, problem: CupyProblem) -> None:
+        """Queue the product; a `LaunchError` concerns this tactic alone.
+
+        `ValueError` for a tactic outside 0-31.
+        """
+        engine = self._engine()
+        tactic = checked_tactic(tactic_id)
+        device = engine.device
+        if device.broken:
+            raise DeviceError(device.broken)
+        if tactic not in device.architecture.tactics:
+            raise LaunchError(
+                f"tactic {tactic_id} ({tactic.name}) is invalid on {device.architecture.name}, "
+                "which cannot build its tile; use another."
+            )
+        captured: list[CupyProblem] | None = getattr(self._recording, "problems", None)
+        if captured is not None:
+            captured.append(problem)
+        status = engine.kernels.run(tactic_id, problem.product, device.stream.ptr)
+        if status:
+            device.check(status, f"launching tactic {tactic_id} ({tactic.name})")
+
+    def output(self, problem: CupyProblem) -> Output:
+        """A copy, once all that was queued has ended."""
+        return operands.output(problem)
+
+    def runner(self, m: int, n: int, k: int) -> Callable[[int], None]:
+        """Runs on one problem, prepared now; its weight is kept for the next M."""
+        engine = self._engine()
+        self._check_size(engine.device, m, n, k)
+        with self._lock:
+            kept = self._weight
+        if kept is None or kept[0] != (n, k):
+            self._weight = kept = None  # its memory is free before the next takes as much
+            weight = self._quantized(engine, random_weight(n, k, RUNNER_SEED), direct=True)
+            kept = (n, k), weight
+            with self._lock:
+                self._weight = kept
+        a = self._quantized(engine, random_activation(m, k, RUNNER_SEED), direct=True)
+        prepared = self._problem(engine, a, kept[1], _alpha(a, kept[1]))
+        return lambda tactic_id: self.run_tactic(tactic_id, prepared)
+
+    def timer(self, m: int, n: int, k: int) -> CupyTimer:
+        """Times a `runner` by events."""
+        run = self.runner(m, n, k)
+        engine = self._engine()
+        return CupyTimer(engine.device, engine.kernels, run)
+
+    def capturing(self) -> bool:
+        """Is the stream that work is queued on being captured?"""
+        if self._made is None:  # there is no stream of ours yet
+            return caller_captures()
+        return bool(self._made.device.stream.is_capturing())
+
+    def capture(self, launch: Callable[[], None]) -> Callable[[], None]:
+        """Record what `launch` queues, on our stream or the caller's.
+
+        The replay keeps every problem that was recorded, its workspace included. If `launch`
+        raises, the capture is ended and nothing of it remains.
+        """
+        device = self._engine().device
+        problems: list[CupyProblem] = []
+        with device.active(), device.translated("capturing a graph"):
+            stream = device.stream
+            self._recording.problems = problems
+            try:
+                stream.begin_capture()
+                try:
+                    launch()
+                except BaseException:
+                    with contextlib.suppress(Exception):  # a capture that failed ends with an error
+                        stream.end_capture()
+                    raise
+                graph = stream.end_capture()
+            finally:
+                self._recording.problems = None
+
+        def replay(problems: list[CupyProblem] = problems) -> None:
+            with device.active(), device.translated("replaying a graph"):
+                graph.launch(device.stream)
+
+        return replay
+
+    def metadata(self) -> NativeMetadata:
+        """The environment of plans that are tuned here. Builds nothing."""
+        if self._made:
+            return native_metadata(self._made.device.cupy, self._made.recipe)
+        cupy = import_cupy()
+        return native_metadata(cupy, self._recipe(cupy))
+
+    def import_metadata(self) -> ImportMetadata:
+        """What an imported document must name to be used here."""
+        cupy = import_cupy()
+        current_architecture(cupy)  # says so where there is no card
+        return import_metadata(cupy)
+
+    def _engine(self) -> _Engine:
+        with self._lock:
+            if self._made is None:
+                cupy = import_cupy()
+                recipe = self._recipe(cupy)
+                path = library.built(recipe, self._environment, self._progress)
+                kernels = Kernels(path, recipe.architecture)
+                device = Device(cupy)
+                device.bind(kernels.use_device)
+                self._made = _Engine(device, kernels, recipe)
+            return self._made
+
+    def _recipe(self, cupy: object) -> library.Recipe:
+        architecture = current_architecture(cupy)
+        return library.recipe(architecture, toolchain.find(self._environment), self._environment)
+
+    @staticmethod
+    def _quantized(engine: _Engine, numbers: Floats, *, direct: bool) -> DeviceMatrix:
+        return operands.quantize(
+            engine.device, engine.kernels, numbers, global_scale=None, direct=direct
+        )
+
+    @staticmethod
+    def _problem(engine: _Engine, a: DeviceMatrix, b: DeviceMatrix, alpha: float) -> CupyProblem:
+        return operands.problem(engine.device, engine.kernels, a, b, alpha)
+
+    @staticmethod
+    def _check_size(device: Device, m: int, n: int, k: int) -> None:
+        check_shape(m, n, k)
+        places = (
+            ("card", operands.device_bytes(m, n, k), device.free_bytes()),
+            ("host", 12 * max(m, n) * k, available_memory()),
+        )
+        for place, needed, free in places:
+            if free is not None and needed > free:
+                raise MemoryError(
+                    f"M = {m}, N = {n}, K = {k} needs {needed / 1e9:.1f} GB on the {place}, where "
+                    f"{free / 1e9:.1f} GB are free; use a smaller shape or free memory."
+                )
+
+
+def _alpha(a: DeviceMatrix, b: DeviceMatrix) -> float:
+    return alpha_of(a.global_scale, b.global_scale)

@@ -1,0 +1,207 @@
+"""One card as CuPy has it: memory, the stream that is current, and what an error means.
+
+CUDA knows two kinds of error. One belongs to a call: it is cleared where it is met, and the next
+call is as good as ever. The other has broken the process's use of the card (an illegal address,
+say): every call fails from then on, also those of the process that asked for nothing, so the tuning
+ends with it and the back end is unavailable.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .architectures import Architecture, architecture
+from .errors import DeviceError, LaunchError, UnavailableError
+from .kernels import CUTLASS_STATUS
+
+_OUT_OF_MEMORY = 2
+_NO_DEVICE = {35: "the driver is too old or missing", 100: "there is no card"}
+_BUSY = 46
+_DEFAULT_STREAMS = (0, 1, 2)
+_MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
+
+
+def import_cupy() -> Any:
+    """CuPy, without touching a card; `UnavailableError` where it is missing or broken."""
+    try:
+        import cupy
+    except Exception as error:  # a broken CUDA installation raises many things, OSError included
+        raise UnavailableError(
+            f"CuPy, which owns the card's memory, cannot be imported ({_first_line(error)}); "
+            "install pytest-nvfp4[gpu] for your CUDA version."
+        ) from error
+    return cupy
+
+
+def current_architecture(cupy: Any) -> Architecture:
+    """What the current card is, asked without making a context on it."""
+    runtime = cupy.cuda.runtime
+    try:
+        if not runtime.getDeviceCount():
+            raise UnavailableError("there is no card; run on a machine with one.")
+        ordinal = runtime.getDevice()
+        major = runtime.deviceGetAttribute(_MAJOR, ordinal)
+        minor = runtime.deviceGetAttribute(_MINOR, ordinal)
+    except runtime.CUDARuntimeError as error:
+        why = _NO_DEVICE.get(error.status, "the card does not answer")
+        raise UnavailableError(
+            f"{why} ({_first_line(error)}); make a card and its driver visible to this process."
+        ) from error
+    return architecture(10 * major + minor)
+
+
+def caller_captures() -> bool:
+    """Is the thread's current CuPy stream being captured? Asked without importing CuPy."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        return False
+    try:
+        stream = cupy.cuda.get_current_stream()
+    except cupy.cuda.runtime.CUDARuntimeError:  # without a driver there are no streams
+        return False
+    return bool(stream.ptr not in _DEFAULT_STREAMS and stream.is_capturing())
+
+
+class Device:
+    """The card that was current when this was made; safe to use from several threads."""
+
+    def __init__(self, cupy: Any) -> None:
+        self.cupy = cupy
+        self.architecture = current_architecture(cupy)
+        self._runtime = cupy.cuda.runtime
+        self.ordinal: int = self._runtime.getDevice()
+        self.multiprocessors: int = self._runtime.deviceGetAttribute(_MULTIPROCESSORS, self.ordinal)
+        self._broken: str | None = None
+        self._bind: Callable[[int], int] | None = None
+        try:
+            self._stream = cupy.cuda.Stream(non_blocking=True)
+        except self._runtime.CUDARuntimeError as error:
+            busy = "another process holds the card" if error.status == _BUSY else "it is broken"
+            raise UnavailableError(
+                f"the card cannot be used, for {busy} ({_first_line(error)}); "
+                "free it or use another."
+            ) from error
+
+    def bind(self, use_device: Callable[[int], int]) -> None:
+        """Have a library with a CUDA runtime of its own use this card, wherever it is active."""
+        self._bind = use_device
+        with self.active():
+            pass
+
+    @property
+    def broken(self) -> str | None:
+        """Why this process can no longer use the card; None while it can."""
+        return self._broken
+
+    @property
+    def stream(self) -> Any:
+        """The caller's current stream, or ours where that is the default one.
+
+        The default stream cannot be captured, and it waits for streams of everybody else.
+        """
+        current = self.cupy.cuda.get_current_stream()
+        return self._stream if current.ptr in _DEFAULT_STREAMS else current
+
+    def name(self) -> str:
+        """As the driver calls it: `NVIDIA H200`."""
+        return str(self._runtime.getDeviceProperties(self.ordinal)["name"].decode())
+
+    def free_bytes(self) -> int:
+        """What may still be allocated, CuPy's unused blocks included."""
+        with self.translated("asking for free memory"):
+            free: int = self._runtime.memGetInfo()[0]
+            return free + int(self.cupy.get_default_memory_pool().free_bytes())
+
+    def allocate(self, size: int) -> Any:
+        """Device memory, uninitialized; it is free again when nothing refers to it."""
+        with self.active(), self.translated(f"allocating {size / 1e9:.1f} GB"):
+            return self.cupy.cuda.alloc(max(size, 1))
+
+    def filled(self, size: int, byte: int) -> Any:
+        """Device memory of one byte value."""
+        memory = self.allocate(size)
+        with self.active(), self.translated("filling memory"):
+            memory.memset_async(byte, size, self.stream)
+        return memory
+
+    def upload(self, array: NDArray[Any], size: int = 0) -> Any:
+        """A copy on the device, followed by zeros up to `size` bytes."""
+        source = np.ascontiguousarray(array)
+        memory = self.filled(max(size, source.nbytes), 0)
+        with self.active(), self.translated("copying to the card"):
+            # The copy is of pageable memory: it has ended for `source` when it returns.
+            memory.copy_from_host_async(source.ctypes.data, source.nbytes, self.stream)
+            self.stream.synchronize()
+        return memory
+
+    def download(self, memory: Any, size: int) -> NDArray[np.uint8]:
+        """The first `size` bytes, once all that was queued on the stream has ended."""
+        found = np.empty(size, np.uint8)
+        with self.active(), self.translated("copying from the card"):
+            memory.copy_to_host_async(found.ctypes.data, size, self.stream)
+            self.stream.synchronize()
+        return found
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """This card and this stream are the thread's, for CuPy."""
+        if self._broken:
+            raise DeviceError(self._broken)
+        stream = self.stream
+        with self.cupy.cuda.Device(self.ordinal), stream:
+            if self._bind:
+                self.check(self._bind(self.ordinal), "choosing the card")
+            yield
+
+    def check(self, status: int, doing: str) -> None:
+        """Raise what a kernel library's status means, if it is not 0."""
+        if status < 0:
+            known = -status < len(CUTLASS_STATUS)
+            raise self._meaning(
+                0, doing, f"CUTLASS: {CUTLASS_STATUS[-status] if known else status}"
+            )
+        if status:
+            error = self._runtime.CUDARuntimeError(status)
+            raise self._meaning(status, doing, _first_line(error))
+
+    @contextlib.contextmanager
+    def translated(self, doing: str) -> Iterator[None]:
+        """CUDA's errors in the block become ours."""
+        try:
+            yield
+        except self.cupy.cuda.memory.OutOfMemoryError as error:
+            raise self._meaning(_OUT_OF_MEMORY, doing, "") from error
+        except self._runtime.CUDARuntimeError as error:
+            raise self._meaning(error.status, doing, _first_line(error)) from error
+
+    def _meaning(self, status: int, doing: str, why: str) -> Exception:
+        if status == _OUT_OF_MEMORY:
+            return MemoryError(
+                f"{doing} failed because the card's memory is used up; "
+                "use a smaller shape or free the card."
+            )
+        if not self._answers():
+            self._broken = (
+                f"{doing} broke the use of the card in this process ({why}); "
+                "start the process again."
+            )
+            return DeviceError(self._broken)
+        return LaunchError(f"{doing} failed ({why}); the card itself still answers.")
+
+    def _answers(self) -> bool:
+        """Is the error gone? A broken context answers every call with it."""
+        try:
+            if self.stream.is_capturing():
+                return True  # and what is captured has not run
+            self._runtime.memGetInfo()
+        except self._runtime.CUDARuntimeError:
+            return False
+        return True
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,160 @@
+// Everything beside the product: quantize, swizzle scales, expand, and keep the device busy.
+//
+// Compiled without fast math: divisions are IEEE divisions, subnormals stay, and the quantizer's
+// bytes are those of the reference on the CPU.
+#include <cstdint>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include "product.h"
+
+namespace {
+
+constexpr int kBlock = 16;        // values along K that share a scale
+constexpr int kThreads = 256;
+constexpr float kLargestScale = 448.0f;
+constexpr float kLargestValue = 6.0f;
+
+// 128×4 order: see scale_layout.py, whose formula this is.
+__device__ size_t swizzled_offset(int row, int column, int columns) {
+  const size_t atoms = (columns + 3) / 4;
+  const size_t atom = static_cast<size_t>(row / 128) * atoms + column / 4;
+  return atom * 512 + row % 32 * 16 + row % 128 / 32 * 4 + column % 4;
+}
+
+// To nearest, ties to even, beyond ±6 saturates, and what rounds to zero keeps its sign.
+__device__ unsigned to_e2m1(float number) {
+  const float size = fabsf(number);
+  const unsigned code = (size > 0.25f) + (size >= 0.75f) + (size > 1.25f) + (size >= 1.75f) +
+                        (size > 2.5f) + (size >= 3.5f) + (size > 5.0f);
+  return code | (signbit(number) ? 8u : 0u);
+}
+
+__device__ __half from_e4m3(uint8_t scale) {
+  return __half(__nv_cvt_fp8_to_halfraw(scale, __NV_E4M3));
+}
+
+// The exponent and the mantissa bit of E2M1 are those of a half, 2^14 too small.
+__device__ __half expand(unsigned code, __half scale) {
+  const __half small = __ushort_as_half(static_cast<unsigned short>((code & 7) << 9 | (code & 8) << 12));
+  return __hmul(__hmul(small, __ushort_as_half(0x7400)), scale);  // 0x7400 is 2^14
+}
+
+__global__ void largest_magnitude(const float* numbers, size_t count, unsigned* largest) {
+  unsigned mine = 0;
+  const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
+  for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
+    mine = max(mine, __float_as_uint(fabsf(numbers[i])));  // bits of positive floats are ordered
+  }
+  mine = __reduce_max_sync(0xffffffffu, mine);
+  if (threadIdx.x % 32 == 0) atomicMax(largest, mine);
+}
+
+// One thread a block of 16. Direct: the scale goes to its final place at once.
+template <bool Direct>
+__global__ void quantize(const float* numbers, float global_scale, int columns, uint8_t* values,
+                         uint8_t* scales) {
+  const int row = blockIdx.x;
+  for (int column = threadIdx.x; column < columns; column += blockDim.x) {
+    const size_t place = static_cast<size_t>(row) * columns + column;
+    const float* block = numbers + place * kBlock;
+    float largest = 0;
+    for (int i = 0; i < kBlock; ++i) largest = fmaxf(largest, fabsf(block[i]));
+    const float wanted = __fmul_rn(__fdiv_rn(largest, kLargestValue), global_scale);
+    const uint8_t scale = __nv_cvt_float_to_fp8(fminf(wanted, kLargestScale), __NV_SATFINITE, __NV_E4M3);
+    // Numbers under a zero scale are so small that they become zeros over 1, and keep their sign.
+    const float divisor = scale ? __half2float(from_e4m3(scale)) : 1.0f;
+    for (int i = 0; i < kBlock; i += 2) {
+      const unsigned low = to_e2m1(__fdiv_rn(__fmul_rn(block[i], global_scale), divisor));
+      const unsigned high = to_e2m1(__fdiv_rn(__fmul_rn(block[i + 1], global_scale), divisor));
+      values[place * (kBlock / 2) + i / 2] = static_cast<uint8_t>(low | high << 4);
+    }
+    scales[Direct ? swizzled_offset(row, column, columns) : place] = scale;
+  }
+}
+
+__global__ void swizzle(const uint8_t* linear, int columns, uint8_t* swizzled) {
+  const int row = blockIdx.x;
+  for (int column = threadIdx.x; column < columns; column += blockDim.x) {
+    swizzled[swizzled_offset(row, column, columns)] = linear[static_cast<size_t>(row) * columns + column];
+  }
+}
+
+// One thread 8 values: 4 bytes in, 16 out.
+__global__ void expand_row(const uint8_t* values, const uint8_t* scales, int k, __half* expanded) {
+  const int row = blockIdx.x;
+  const size_t start = static_cast<size_t>(row) * (k / 8);
+  const auto* words = reinterpret_cast<const unsigned*>(values) + start;
+  auto* results = reinterpret_cast<uint4*>(expanded) + start;
+  for (int i = threadIdx.x; i < k / 8; i += blockDim.x) {
+    const unsigned word = words[i];
+    const __half scale = from_e4m3(scales[swizzled_offset(row, i / 2, k / kBlock)]);
+    unsigned pair[4];
+    for (int j = 0; j < 4; ++j) {
+      const unsigned low = __half_as_ushort(expand(word >> (8 * j) & 15, scale));
+      const unsigned high = __half_as_ushort(expand(word >> (8 * j + 4) & 15, scale));
+      pair[j] = low | high << 16;
+    }
+    results[i] = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+  }
+}
+
+// A loop of short sleeps, because one sleep may not be longer than a millisecond.
+__global__ void sleep_microseconds(int microseconds) {
+  for (int i = 0; i < microseconds; ++i) __nanosleep(1000);
+}
+
+cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+}  // namespace
+
+NVFP4_EXPORT int nvfp4_abi() { return NVFP4_ABI; }
+
+NVFP4_EXPORT int nvfp4_architecture() { return NVFP4_ARCHITECTURE; }
+
+NVFP4_EXPORT size_t nvfp4_product_bytes() { return sizeof(nvfp4_product); }
+
+// Makes the device the calling thread's, for this library, whose CUDA runtime is its own.
+NVFP4_EXPORT int nvfp4_use_device(int device) {
+  const int error = static_cast<int>(cudaSetDevice(device));
+  nvfp4::last_error();
+  return error;
+}
+
+// `largest` holds 0 and receives the bits of the largest magnitude.
+NVFP4_EXPORT int nvfp4_largest(const float* numbers, size_t count, unsigned* largest, void* stream) {
+  const size_t blocks = (count + kThreads - 1) / kThreads;
+  largest_magnitude<<<static_cast<unsigned>(blocks < 1024 ? blocks : 1024), kThreads, 0, on(stream)>>>(
+      numbers, count, largest);
+  return nvfp4::last_error();
+}
+
+// `scales` is in 128×4 order and zero where it is padding.
+NVFP4_EXPORT int nvfp4_quantize_direct(const float* numbers, float global_scale, int rows, int k,
+                                       uint8_t* values, uint8_t* scales, void* stream) {
+  quantize<true><<<rows, kThreads, 0, on(stream)>>>(numbers, global_scale, k / kBlock, values, scales);
+  return nvfp4::last_error();
+}
+
+// `scales` is rows × K/16; nvfp4_swizzle brings it into 128×4 order.
+NVFP4_EXPORT int nvfp4_quantize_linear(const float* numbers, float global_scale, int rows, int k,
+                                       uint8_t* values, uint8_t* scales, void* stream) {
+  quantize<false><<<rows, kThreads, 0, on(stream)>>>(numbers, global_scale, k / kBlock, values, scales);
+  return nvfp4::last_error();
+}
+
+NVFP4_EXPORT int nvfp4_swizzle(const uint8_t* linear, int rows, int k, uint8_t* swizzled, void* stream) {
+  swizzle<<<rows, kThreads, 0, on(stream)>>>(linear, k / kBlock, swizzled);
+  return nvfp4::last_error();
+}
+
+NVFP4_EXPORT int nvfp4_expand(const uint8_t* values, const uint8_t* scales, int rows, int k, void* expanded,
+                              void* stream) {
+  expand_row<<<rows, kThreads, 0, on(stream)>>>(values, scales, k, static_cast<__half*>(expanded));
+  return nvfp4::last_error();
+}
+
+NVFP4_EXPORT int nvfp4_delay(int microseconds, void* stream) {
+  sleep_microseconds<<<1, 1, 0, on(stream)>>>(microseconds);
+  return nvfp4::last_error();
+}

@@ -1,0 +1,61 @@
+"""The environment of plans that were tuned on a card: its name, its versions and its kernels."""
+
+from typing import Any
+
+from ... import environment
+from ...buckets import HYBRID_BUCKET_VERSION
+from ...environment import NOT_APPLICABLE, ImportMetadata, NativeMetadata
+from ...profiling import REPEATS, WARM_UPS
+from .library import Recipe
+
+
+def native_metadata(cupy: Any, recipe: Recipe) -> NativeMetadata:
+    """All 18 fields for the current card; a context is not needed.
+
+    `build_id` is the kernel library's digest, so it covers the compiler, the headers and how an
+    architecture multiplies.
+    """
+    runtime = cupy.cuda.runtime
+    architecture = recipe.architecture
+    return NativeMetadata(
+        architecture=architecture.number,
+        build_id=recipe.digest[:16],
+        cuda_driver=_version(runtime.driverGetVersion()),
+        cuda_runtime=_version(runtime.runtimeGetVersion()),
+        cutlass_version=recipe.toolchain.cutlass,
+        delay_microseconds=environment.DEFAULT_DELAY_MICROSECONDS,
+        device_ordinal=runtime.getDevice(),
+        format=environment.FORMAT,
+        fp4_layout="e2m1_packed_k2",
+        gpu=_name(runtime),
+        hybrid_bucket_version=HYBRID_BUCKET_VERSION,
+        output_dtype="bf16",
+        output_dtype_id=0,
+        repeats=REPEATS,
+        scale_layout="cutlass_8x4",
+        tactic_descriptor_digest=architecture.tactic_digest,
+        tactic_set_version=architecture.tactic_set_version,
+        warmups=WARM_UPS,
+    )
+
+
+def import_metadata(cupy: Any) -> ImportMetadata:
+    """What a FlashInfer document must name; libraries that no kernel of ours uses do not apply."""
+    runtime = cupy.cuda.runtime
+    return ImportMetadata(
+        flashinfer_version="0.6.13",
+        cuda_version=_version(runtime.runtimeGetVersion()),
+        cublas_version=NOT_APPLICABLE,
+        cudnn_version=NOT_APPLICABLE,
+        cudnn_frontend_version=NOT_APPLICABLE,
+        gpu=_name(runtime),
+    )
+
+
+def _name(runtime: Any) -> str:
+    return str(runtime.getDeviceProperties(runtime.getDevice())["name"].decode())
+
+
+def _version(number: int) -> str:
+    """CUDA's 13000 is 13.0."""
+    return f"{number // 1000}.{number % 1000 // 10}"

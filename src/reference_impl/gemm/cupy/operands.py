@@ -1,0 +1,273 @@
+"""What lies on the card for one product: two operands, alpha, an output and a workspace.
+
+A problem's workspace is its own and never grows, so nothing that a graph has captured is freed: the
+replay keeps its problems, and each of them its memory.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from ..elements import BLOCK, Floats
+from ..matrix import Nvfp4Matrix, is_global_scale
+from ..product import Output
+from ..quantization import check_numbers, largest_to_global_scale
+from ..scale_layout import swizzled_size
+from .device import Device
+from .kernels import Kernels, Product
+
+OUTPUT = np.dtype(ml_dtypes.bfloat16)
+OUTPUT_BYTES = 2
+ROW_MULTIPLE = 8
+"""Output columns that the tensor cores write together; a weight is stored with as many rows."""
+
+GUARD_BYTES = 256
+GUARD_FILL = 0xA5
+POISON = 0xFF
+"""Every byte of an output that nothing has written: NaN."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeviceMatrix:
+    """A quantized operand on the card, in the bytes of `Nvfp4Matrix`.
+
+    Rows are padded with zeros to a multiple of 8. `expanded` is rows × K in half, where the
+    architecture multiplies those; else None.
+    """
+
+    rows: int
+    k: int
+    global_scale: float
+    values: Any
+    scales: Any
+    expanded: Any = None
+
+    @property
+    def multiplied(self) -> int:
+        """The address of what the tensor cores take."""
+        return int((self.expanded or self.values).ptr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CupyProblem:
+    """A product on the card, ready to run; one stream at a time may run it.
+
+    `pitch` is the output's distance between rows: N, padded to a multiple of 8.
+    """
+
+    device: Device
+    operand_a: DeviceMatrix
+    operand_b: DeviceMatrix
+    alpha: np.float32
+    alpha_memory: Any
+    out: Any
+    pitch: int
+    workspace: Any
+    product: Product
+
+    @property
+    def m(self) -> int:
+        """Rows of the output."""
+        return self.operand_a.rows
+
+    @property
+    def n(self) -> int:
+        """Columns of the output."""
+        return self.operand_b.rows
+
+    @property
+    def a(self) -> Nvfp4Matrix:
+        """The activation, copied from the card."""
+        return to_host(self.device, self.operand_a)
+
+    @property
+    def b(self) -> Nvfp4Matrix:
+        """The weight, copied from the card."""
+        return to_host(self.device, self.operand_b)
+
+    @property
+    def out_bytes(self) -> int:
+        """The output's size, without the guard behind it."""
+        return self.m * self.pitch * OUTPUT_BYTES
+
+
+def padded(rows: int) -> int:
+    """Rows as they are stored."""
+    return -(-rows // ROW_MULTIPLE) * ROW_MULTIPLE
+
+
+def device_bytes(m: int, n: int, k: int) -> int:
+    """What a product needs at most while it is prepared, the workspace apart."""
+    values = (padded(m) + padded(n)) * k
+    numbers = 4 * max(m, n) * k  # one operand at a time is there as float32
+    return 3 * values + numbers + m * padded(n) * OUTPUT_BYTES
+
+
+def quantize(
+    device: Device,
+    kernels: Kernels,
+    numbers: Floats,
+    *,
+    global_scale: float | None,
+    direct: bool,
+) -> DeviceMatrix:
+    """Quantize on the card; bytes and errors are those of `quantization.quantize`."""
+    check_numbers(numbers)
+    rows, k = numbers.shape
+    source = device.upload(numbers)
+    chosen = _global_scale(device, kernels, source, numbers.size)
+    if global_scale is not None:
+        chosen = global_scale
+    if not is_global_scale(chosen):
+        raise ValueError(f"The global scale is {chosen!r}; give a positive finite float32.")
+    values = device.filled(padded(rows) * k // 2, 0)
+    scales = device.filled(swizzled_size(rows, k // BLOCK), 0)
+    with device.active():
+        stream = device.stream.ptr
+        if direct:
+            status = kernels.quantize_direct(
+                source.ptr, chosen, rows, k, values.ptr, scales.ptr, stream
+            )
+            device.check(status, "quantizing")
+        else:
+            linear = device.allocate(rows * k // BLOCK)
+            status = kernels.quantize_linear(
+                source.ptr, chosen, rows, k, values.ptr, linear.ptr, stream
+            )
+            device.check(status, "quantizing")
+            device.check(
+                kernels.swizzle(linear.ptr, rows, k, scales.ptr, stream), "swizzling scales"
+            )
+    matrix = DeviceMatrix(rows=rows, k=k, global_scale=chosen, values=values, scales=scales)
+    return _expanded(device, kernels, matrix)
+
+
+def from_host(device: Device, kernels: Kernels, matrix: Nvfp4Matrix) -> DeviceMatrix:
+    """A copy on the card, expanded there."""
+    copy = DeviceMatrix(
+        rows=matrix.rows,
+        k=matrix.k,
+        global_scale=matrix.global_scale,
+        values=device.upload(matrix.values, padded(matrix.rows) * matrix.k // 2),
+        scales=device.upload(matrix.scales),
+    )
+    return _expanded(device, kernels, copy)
+
+
+def to_host(device: Device, matrix: DeviceMatrix) -> Nvfp4Matrix:
+    """The operand's bytes."""
+    rows, k = matrix.rows, matrix.k
+    values = device.download(matrix.values, rows * k // 2)
+    return Nvfp4Matrix(
+        values=values.reshape(rows, k // 2),
+        scales=device.download(matrix.scales, swizzled_size(rows, k // BLOCK)),
+        global_scale=matrix.global_scale,
+    )
+
+
+def expanded_on_host(device: Device, matrix: DeviceMatrix) -> NDArray[np.float16]:
+    """What the tensor cores multiply, where they multiply half; for tests."""
+    size = matrix.rows * matrix.k * 2
+    found = device.download(matrix.expanded, size)
+    return found.view(np.float16).reshape(matrix.rows, matrix.k)
+
+
+def problem(
+    device: Device, kernels: Kernels, a: DeviceMatrix, b: DeviceMatrix, alpha: float
+) -> CupyProblem:
+    """Put two operands together with an output of NaN; `ValueError` where they do not fit."""
+    if a.k != b.k:
+        raise ValueError(f"The operands have K = {a.k} and K = {b.k}; give two of equal K.")
+    multiple = device.architecture.k_multiple
+    if a.k % multiple:
+        raise ValueError(
+            f"K is {a.k}; {device.architecture.name} multiplies K in multiples of {multiple}."
+        )
+    with np.errstate(over="ignore", under="ignore"):
+        single = np.float32(alpha)
+    if not np.isfinite(single):
+        raise ValueError(f"Alpha is {alpha}; give a number that is finite in float32.")
+    pitch = padded(b.rows)
+    size = a.rows * pitch * OUTPUT_BYTES
+    alpha_memory = device.upload(np.array([single]))
+    out = _guarded(device, size)
+    product = Product(
+        m=a.rows,
+        n=pitch,
+        k=a.k,
+        device=device.ordinal,
+        multiprocessors=device.multiprocessors,
+        a=a.multiplied,
+        b=b.multiplied,
+        a_scales=a.scales.ptr,
+        b_scales=b.scales.ptr,
+        alpha=alpha_memory.ptr,
+        out=out.ptr,
+    )
+    with device.active():
+        wanted = kernels.workspace_bytes(product)
+    workspace = device.allocate(wanted)
+    product.workspace, product.workspace_bytes = workspace.ptr, wanted
+    with device.active(), device.translated("preparing a product"):
+        device.stream.synchronize()  # from here on, any stream may run it
+    return CupyProblem(
+        device=device,
+        operand_a=a,
+        operand_b=b,
+        alpha=single,
+        alpha_memory=alpha_memory,
+        out=out,
+        pitch=pitch,
+        workspace=workspace,
+        product=product,
+    )
+
+
+def output(problem: CupyProblem) -> Output:
+    """The output on the host, M × N in bfloat16."""
+    found = problem.device.download(problem.out, problem.out_bytes)
+    whole: Output = found.view(OUTPUT).reshape(problem.m, problem.pitch)
+    return whole[:, : problem.n].copy()
+
+
+def guard(problem: CupyProblem) -> NDArray[np.uint8]:
+    """The memory behind the output."""
+    return problem.device.download(problem.out + problem.out_bytes, GUARD_BYTES)
+
+
+def poison(problem: CupyProblem) -> None:
+    """Make every element of the output NaN again."""
+    with problem.device.active(), problem.device.translated("poisoning the output"):
+        problem.out.memset_async(POISON, problem.out_bytes, problem.device.stream)
+
+
+def _guarded(device: Device, size: int) -> Any:
+    memory = device.filled(size + GUARD_BYTES, GUARD_FILL)
+    with device.active(), device.translated("poisoning the output"):
+        memory.memset_async(POISON, size, device.stream)
+    return memory
+
+
+def _expanded(device: Device, kernels: Kernels, matrix: DeviceMatrix) -> DeviceMatrix:
+    """The operand with what the tensor cores take, where that is another form."""
+    if not device.architecture.expands:
+        return matrix
+    rows, k = matrix.rows, matrix.k
+    expanded = device.filled(2 * padded(rows) * k, 0)
+    with device.active():
+        status = kernels.expand(
+            matrix.values.ptr, matrix.scales.ptr, rows, k, expanded.ptr, device.stream.ptr
+        )
+        device.check(status, "expanding to half")
+    return replace(matrix, expanded=expanded)
+
+
+def _global_scale(device: Device, kernels: Kernels, source: Any, count: int) -> float:
+    largest = device.filled(4, 0)
+    with device.active():
+        status = kernels.largest(source.ptr, count, largest.ptr, device.stream.ptr)
+        device.check(status, "finding the largest magnitude")
+    return largest_to_global_scale(device.download(largest, 4).view(np.float32)[0])

@@ -1,0 +1,154 @@
+"""What the kernels are built with: nvcc, and the headers of CUTLASS.
+
+    NVFP4_REFERENCE_NVCC             the compiler; else that of CUDA_HOME, PATH, /usr/local/cuda
+    NVFP4_REFERENCE_CUTLASS_INCLUDE  a folder with cutlass/ and cute/; else flashinfer-python's
+    NVFP4_REFERENCE_BUILD_JOBS       how many compilers at once; else what cores and memory allow
+    NVFP4_REFERENCE_BUILD_CACHE      where built libraries are kept; else the user's cache folder
+
+An empty variable is unset. Nothing is imported to find the headers, and nothing is run or created
+before a build needs it.
+"""
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import BuildError, UnavailableError
+
+NVCC = "NVFP4_REFERENCE_NVCC"
+CUTLASS_INCLUDE = "NVFP4_REFERENCE_CUTLASS_INCLUDE"
+BUILD_JOBS = "NVFP4_REFERENCE_BUILD_JOBS"
+BUILD_CACHE = "NVFP4_REFERENCE_BUILD_CACHE"
+
+PRODUCT = "nvfp4-reference"
+OLDEST_CUTLASS = (4, 5, 0)
+"""Older ones refuse the narrow tiles of sm_120a."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """A compiler and the headers, found; `cutlass` is their version, `4.5.0`."""
+
+    nvcc: Path
+    include: Path
+    cutlass: str
+
+    def compiler_version(self) -> str:
+        """What `nvcc --version` says; `BuildError` if it does not run."""
+        try:
+            done = subprocess.run(
+                [self.nvcc, "--version"], capture_output=True, text=True, timeout=60, check=True
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise BuildError(
+                f"the compiler {self.nvcc} does not run ({error}); repair it or set {NVCC}."
+            ) from error
+        return done.stdout
+
+    def headers_digest(self) -> str:
+        """A digest of every header's path and bytes: an edited header makes another library."""
+        digest = hashlib.sha256()
+        for path in sorted(self.include.rglob("*")):
+            if path.is_file():
+                content = path.read_bytes()
+                digest.update(f"{path.relative_to(self.include)} {len(content)}\n".encode())
+                digest.update(content)
+        return digest.hexdigest()
+
+
+def find(environment: Mapping[str, str]) -> Toolchain:
+    """The compiler and the headers; `UnavailableError` says which is missing."""
+    nvcc = find_nvcc(environment)
+    include = find_headers(environment)
+    return Toolchain(nvcc=nvcc, include=include, cutlass=cutlass_version(include))
+
+
+def find_nvcc(environment: Mapping[str, str]) -> Path:
+    """The compiler that a variable names, or the first of the usual places that has one."""
+    named = environment.get(NVCC)
+    if named:
+        if _executable(Path(named)):
+            return Path(named)
+        raise UnavailableError(f"{NVCC} is {named!r}, which is no program; name nvcc itself.")
+    homes = [environment[name] for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)]
+    on_path = shutil.which("nvcc", path=environment.get("PATH", ""))
+    places = [
+        *(Path(home, "bin", "nvcc") for home in homes),
+        *([Path(on_path)] if on_path else []),
+        Path("/usr/local/cuda/bin/nvcc"),
+    ]
+    for place in places:
+        if _executable(place):
+            return place
+    raise UnavailableError(
+        f"there is no nvcc, which builds the kernels; install the CUDA toolkit or set {NVCC}."
+    )
+
+
+def find_headers(environment: Mapping[str, str]) -> Path:
+    """The include folder of CUTLASS that a variable names, or flashinfer-python's."""
+    named = environment.get(CUTLASS_INCLUDE)
+    if named:
+        if _version_header(Path(named)).is_file():
+            return Path(named)
+        raise UnavailableError(
+            f"{CUTLASS_INCLUDE} is {named!r}, where there is no cutlass/version.h; "
+            "name CUTLASS's include folder."
+        )
+    package = importlib.util.find_spec("flashinfer")
+    for location in (package and package.submodule_search_locations) or ():
+        include = Path(location, "data", "cutlass", "include")
+        if _version_header(include).is_file():
+            return include
+    raise UnavailableError(
+        "there are no CUTLASS headers; install flashinfer-python, which carries them, "
+        f"or set {CUTLASS_INCLUDE}."
+    )
+
+
+def cutlass_version(include: Path) -> str:
+    """The version that the headers state; `UnavailableError` for one that is too old."""
+    text = _version_header(include).read_text(errors="replace")
+    numbers = tuple(
+        int(found.group(1))
+        for name in ("MAJOR", "MINOR", "PATCH")
+        if (found := re.search(rf"#define\s+CUTLASS_{name}\s+(\d+)", text))
+    )
+    version = ".".join(map(str, numbers))
+    if len(numbers) < 3 or numbers < OLDEST_CUTLASS:
+        raise UnavailableError(
+            f"the headers in {include} are CUTLASS {version or 'of no version'}; "
+            f"the kernels need {'.'.join(map(str, OLDEST_CUTLASS))} or newer."
+        )
+    return version
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Where built libraries are kept; not created here."""
+    named = environment.get(BUILD_CACHE)
+    if named:
+        return Path(named).absolute()
+    root = environment.get("XDG_CACHE_HOME", "")
+    if not root.startswith("/"):
+        home = environment.get("HOME", "")
+        if not home.startswith("/"):
+            raise UnavailableError(
+                "there is no place for the built kernels, since neither XDG_CACHE_HOME nor HOME "
+                f"is an absolute path; set {BUILD_CACHE}."
+            )
+        root = f"{home}/.cache"
+    return Path(root, PRODUCT, "kernels")
+
+
+def _executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _version_header(include: Path) -> Path:
+    return include / "cutlass" / "version.h"

@@ -1,0 +1,334 @@
+"""Building the kernel library: what decides it, how many compilers, and nothing half-done."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from nvfp4_reference.gemm.cupy import __main__ as command
+from nvfp4_reference.gemm.cupy import compiling, library, toolchain
+from nvfp4_reference.gemm.cupy.architectures import ARCHITECTURES, Architecture, architecture
+from nvfp4_reference.gemm.cupy.errors import BuildError, UnavailableError
+from nvfp4_reference.gemm.cupy.kernels import Kernels
+from nvfp4_reference.tactics import TACTIC_SET_VERSION, TACTICS, digest
+
+from .compilers import fake_toolchain
+
+BUILD = "import sys; from nvfp4_reference.gemm.cupy.__main__ import main; sys.exit(main(['90']))"
+GB = 10**9
+
+
+def recipe(environment: dict[str, str], number: int = 90) -> library.Recipe:
+    return library.recipe(architecture(number), toolchain.find(environment), environment)
+
+
+def build(environment: dict[str, str], number: int = 90) -> tuple[Path, list[str]]:
+    told: list[str] = []
+    return library.built(recipe(environment, number), environment, told.append), told
+
+
+def left(folder: Path) -> set[str]:
+    """What a build left in its cache, locks aside."""
+    cache = folder / "cache"
+    return {path.name for path in cache.iterdir() if path.suffix != ".lock"}
+
+
+def builder(environment: dict[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", BUILD],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# What is built
+
+
+@pytest.mark.parametrize("number", sorted(ARCHITECTURES))
+def test_every_tactic_is_in_one_unit(number: int) -> None:
+    found = []
+    for unit in library.units(architecture(number)):
+        defines = dict(re.findall(r"-D(\w+)=(\d+)", " ".join(unit.defines)))
+        for bit in range(4):
+            if int(defines.get("NVFP4_VARIANTS", 0)) >> bit & 1:
+                tactic = TACTICS[int(defines[f"NVFP4_ID_{bit}"])]
+                sides = tuple(int(defines[f"NVFP4_TILE_{side}"]) for side in "MNK")
+                assert sides == tactic.tile
+                assert bit == tactic.id % 4
+                found.append(tactic.id)
+    assert sorted(found) == list(range(32))
+    assert len({unit.name for unit in library.units(architecture(number))}) == len(
+        library.units(architecture(number))
+    )
+
+
+def test_variants_in_the_sources_are_those_of_the_descriptors() -> None:
+    written = re.findall(
+        r"^NVFP4_TACTIC\(NVFP4_ID_(\d), (true|false), (\w+)\)",
+        library.sources()["tactics.cu"],
+        re.M,
+    )
+    assert written == [
+        (
+            str(tactic.id),
+            str(tactic.swap_ab).lower(),
+            "StreamK" if tactic.scheduler == "stream-k" else "DataParallel",
+        )
+        for tactic in TACTICS[:4]
+    ]
+
+
+def test_a_tile_that_cannot_be_built_is_said_to_be_missing() -> None:
+    whole = architecture(90)
+    assert whole.tactic_digest == digest()
+    assert whole.tactic_set_version == TACTIC_SET_VERSION
+    part = Architecture(
+        number=90,
+        expands=True,
+        k_multiple=16,
+        variants_per_unit=4,
+        unit_bytes=1,
+        invalid_tiles=frozenset({(128, 32, 128)}),
+    )
+    assert [tactic.id for tactic in part.tactics] == list(range(4, 32))
+    assert part.tactic_digest != whole.tactic_digest
+    assert part.tactic_set_version != whole.tactic_set_version
+    assert len(library.units(part)) == len(library.units(whole)) - 1
+
+
+def test_flags_name_the_architecture_with_its_suffix() -> None:
+    assert "-gencode=arch=compute_121a,code=sm_121a" in library.flags_of(architecture(121))
+    assert "-DNDEBUG" in library.flags_of(architecture(90))
+
+
+# What decides a library
+
+
+def test_the_digest_changes_with_all_that_a_library_is_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = fake_toolchain(tmp_path)
+    first = recipe(environment)
+    assert recipe(environment) == first
+    digests = [first.digest, recipe(environment, 120).digest, recipe(environment, 121).digest]
+
+    (tmp_path / "version").write_text("release 13.1")
+    digests.append(recipe(environment).digest)
+    (tmp_path / "version").write_text("release 13.0")
+
+    header = tmp_path / "include" / "cute" / "tensor.hpp"
+    text = header.read_text()
+    header.write_text(text + "\n")
+    digests.append(recipe(environment).digest)
+    header.rename(header.with_name("tensor2.hpp"))
+    digests.append(recipe(environment).digest)
+    header.write_text(text)
+    header.with_name("tensor2.hpp").unlink()
+    assert recipe(environment) == first
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "_FLAGS", (*library._FLAGS, "-O1"))
+        digests.append(recipe(environment).digest)
+    sources = library.sources()
+    for name in sources:
+        with monkeypatch.context() as patch:
+            edited = {**sources, name: sources[name] + " "}
+            patch.setattr(library, "sources", lambda edited=edited: edited)
+            digests.append(recipe(environment).digest)
+    assert len(set(digests)) == len(digests)
+    assert len(sources) == 5
+
+
+def test_where_the_headers_lie_decides_nothing(tmp_path: Path) -> None:
+    environment = fake_toolchain(tmp_path)
+    first = recipe(environment)
+    moved = tmp_path / "moved"
+    shutil.move(tmp_path / "include", moved)
+    environment[toolchain.CUTLASS_INCLUDE] = str(moved)
+    assert recipe(environment).path == first.path
+
+
+# How many compilers
+
+
+@pytest.mark.parametrize(
+    ("units", "cores", "memory", "jobs"),
+    [
+        (9, 16, 128 * GB, 9),
+        (9, 2, 128 * GB, 2),
+        (9, 16, 24 * GB, 5),
+        (9, 16, 4_500_000_000, 1),
+        (9, 16, 8_999_999_999, 1),
+        (9, 16, None, 1),
+        (1, 16, 128 * GB, 1),
+    ],
+)
+def test_jobs_within_cores_and_memory(
+    units: int, cores: int, memory: int | None, jobs: int
+) -> None:
+    assert compiling.jobs_within(units, 4_500_000_000, cores, memory) == jobs
+
+
+def test_too_little_memory_for_one_compiler() -> None:
+    with pytest.raises(BuildError, match=r"needs 4.5 GB of memory, and 4.4 GB are free; .*\.$"):
+        compiling.jobs_within(9, 4_500_000_000, 16, 4_400_000_000)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", "\u0663"])
+def test_a_number_of_jobs_is_positive(value: str) -> None:
+    with pytest.raises(BuildError, match=f"{toolchain.BUILD_JOBS} is .*; set it to a positive"):
+        compiling.job_count(9, 1, {toolchain.BUILD_JOBS: value})
+
+
+def test_a_given_number_of_jobs_is_taken() -> None:
+    assert compiling.job_count(9, 10**18, {toolchain.BUILD_JOBS: "4"}) == 4
+    assert compiling.job_count(9, 10**18, {toolchain.BUILD_JOBS: "40"}) == 9
+
+
+def test_a_container_s_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, limit, used = tmp_path / "meminfo", tmp_path / "max", tmp_path / "current"
+    machine.write_text("MemTotal: 9 kB\nMemAvailable:   64000 kB\n")
+    monkeypatch.setattr(compiling, "_MEMORY", machine)
+    monkeypatch.setattr(compiling, "_LIMITS", ((limit, used),))
+    assert compiling.available_memory() == 64_000 * 1024
+    limit.write_text("max\n")
+    used.write_text("5000\n")
+    assert compiling.available_memory() == 64_000 * 1024
+    limit.write_text("12000\n")
+    assert compiling.available_memory() == 7000
+    machine.unlink()
+    limit.unlink()
+    assert compiling.available_memory() is None
+
+
+# Building
+
+
+def test_a_library_is_built_once(tmp_path: Path) -> None:
+    environment = fake_toolchain(tmp_path)
+    path, told = build(environment)
+    assert path.read_bytes().startswith(b"made of -shared")
+    assert left(tmp_path) == {path.name}
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) == 8 + 1 + 1
+    assert told[0] == "building 9 units of sm_90a kernels with 3 compilers at once."
+    assert [sentence[:17] for sentence in told[1:10]] == [
+        f"built {n} of 9 units"[:17] for n in range(1, 10)
+    ]
+    assert build(environment) == (path, [])
+    assert (tmp_path / "calls").read_text().splitlines() == calls
+
+
+def test_two_at_once_build_it_once(tmp_path: Path) -> None:
+    environment = fake_toolchain(tmp_path)
+    both = [builder(environment), builder(environment)]
+    outputs = [one.communicate()[0] for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert outputs[0] == outputs[1]
+    assert len((tmp_path / "calls").read_text().splitlines()) == 10
+
+
+def test_a_mistake_in_one_unit_ends_the_build(tmp_path: Path) -> None:
+    environment = fake_toolchain(tmp_path, "fail 128x64x128")
+    with pytest.raises(BuildError) as raised:
+        build(environment)
+    assert re.fullmatch(
+        r"the compiler could not build 128x64x128-0 \(tactics.cu\(7\): error: a planted mistake\); .*\.",
+        str(raised.value),
+    )
+    assert "more about it" in raised.value.__notes__[0]
+    assert left(tmp_path) == set()
+    (tmp_path / "behaviour").write_text("fail library")
+    with pytest.raises(BuildError, match="could not build the library"):
+        build(environment)
+    assert left(tmp_path) == set()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_build_leaves_no_library(tmp_path: Path, sign: signal.Signals) -> None:
+    environment = fake_toolchain(tmp_path, "hang")
+    os.mkfifo(tmp_path / "pipe")
+    process = builder(environment)
+    with open(tmp_path / "pipe") as pipe:
+        compilers = [int(pipe.readline()) for _ in range(3)]
+        process.send_signal(sign)
+        process.communicate()
+        assert process.returncode != 0
+        if sign == signal.SIGINT:
+            assert pipe.read() == "", "a compiler is left"  # the end, once none holds the pipe
+            assert left(tmp_path) == set()
+        else:  # nobody was there to end them
+            for compiler in compilers:
+                os.kill(compiler, signal.SIGKILL)
+            assert len(left(tmp_path)) == 1
+            assert not list((tmp_path / "cache").glob("*.so"))
+    (tmp_path / "behaviour").write_text("work")
+    path, _ = build(environment)
+    assert left(tmp_path) == {path.name}, "remains were not removed"
+
+
+def test_an_interrupt_in_this_process_ends_the_compilers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = fake_toolchain(tmp_path, "hang")
+    os.mkfifo(tmp_path / "pipe")
+    ended: list[str] = []
+
+    def watch() -> None:
+        with open(tmp_path / "pipe") as pipe:
+            for _ in range(3):
+                pipe.readline()
+            started.set()
+            ended.append(pipe.read())
+
+    def interrupted(running: object) -> None:
+        started.wait()
+        raise KeyboardInterrupt
+
+    started = threading.Event()
+    monkeypatch.setattr(compiling, "_first_to_end", interrupted)
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with pytest.raises(KeyboardInterrupt):
+        build(environment)
+    watcher.join()
+    assert ended == [""]
+    assert left(tmp_path) == set()
+
+
+def test_a_cache_that_cannot_be_made(tmp_path: Path) -> None:
+    environment = fake_toolchain(tmp_path)
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(BuildError, match=r"cannot be made \(.*\); set NVFP4_REFERENCE_BUILD_CACHE"):
+        build(environment)
+
+
+def test_a_library_that_is_none(tmp_path: Path) -> None:
+    path, _ = build(fake_toolchain(tmp_path))
+    with pytest.raises(UnavailableError, match=r"cannot be loaded \(.*\); delete it") as raised:
+        Kernels(path, architecture(90))
+    assert "\n" not in str(raised.value)
+
+
+def test_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in fake_toolchain(tmp_path, "fail operations").items():
+        monkeypatch.setenv(name, value)
+    assert command.main(["90"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "nvfp4: the compiler could not build operations" in printed.err
+    assert command.main(["89"]) == 1
+    assert command.main(["sm_90"]) == 1
+    assert "give one compute capability as a number" in capsys.readouterr().err
+    (tmp_path / "behaviour").write_text("work")
+    assert command.main(["121"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith(".so")
