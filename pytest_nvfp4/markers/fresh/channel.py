@@ -14,6 +14,9 @@ from typing import Any
 
 Message = tuple[str, Any]
 
+GARBLED = "garbled"
+"""The kind of a line that no channel has sent; its value is the beginning of that."""
+
 _CHUNK = 1 << 16
 _ROOM_BESIDE = socket.CMSG_SPACE(8 * array.array("i").itemsize)
 # `socket.recv_fds` would do, but ignores its flags.
@@ -27,7 +30,7 @@ class Channel:
         self._socket = end
         self._lock = threading.Lock()
         self._owner = os.getpid()
-        self._unread = b""
+        self._unread: list[bytes] = []  # of a line whose end has not come; joined once it has
         self.descriptors: list[int] = []
         """Descriptors that came; the receiver closes them."""
 
@@ -45,7 +48,7 @@ class Channel:
 
     def receive(self) -> list[Message] | None:
         """The lines that have come since; None once the other end is closed and all is read."""
-        came = b""
+        came = []
         ended = False
         while True:
             try:
@@ -59,14 +62,28 @@ class Channel:
             if not data:
                 ended = True
                 break
-            came += data
-        *lines, self._unread = (self._unread + came).split(b"\n")
+            came.append(data)
+        before, newline, after = b"".join(came).rpartition(b"\n")
+        lines = []
+        if newline:
+            lines = b"".join([*self._unread, before]).split(b"\n")
+            self._unread.clear()
+        if after:
+            self._unread.append(after)
         if ended and not lines:
             return None
-        return [(kind, value) for kind, value in map(json.loads, lines)]
+        return [_message(line) for line in lines]
 
     def close(self) -> None:
         """Close the socket and every descriptor that came."""
         self._socket.close()
         while self.descriptors:
             os.close(self.descriptors.pop())
+
+
+def _message(line: bytes) -> Message:
+    try:
+        kind, value = json.loads(line)
+    except (TypeError, ValueError):
+        return GARBLED, line[:40].decode("utf-8", "backslashreplace")
+    return kind, value

@@ -51,8 +51,11 @@ class Child:
         config.workerinput = dict(self._launch["workerinput"])  # type: ignore[attr-defined]
         config.workeroutput = {}  # type: ignore[attr-defined]
         config.option.basetemp = self._launch["basetemp"]
-        config.option.color = self._launch["color"]
+        if hasattr(config.option, "color"):  # not with -p no:terminal
+            config.option.color = self._launch["color"]
         config.option.log_file = os.devnull  # or the parent's would be emptied
+        config.option.cacheclear = False  # it has been, and others have written since
+        config.option.pastebin = None
         config.args = list(self._launch["collect"])
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -132,10 +135,10 @@ class Child:
         self._channel.send("internal-error", str(excrepr))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self, exitstatus: int) -> Generator[None, None, None]:
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         """Tell that this was all, once every plugin has finished."""
         yield
-        self._channel.send("end", int(exitstatus))
+        self._channel.send("end", int(session.exitstatus))
 
 
 class Quiet:
@@ -181,7 +184,7 @@ def describe_warning(warning: warnings.WarningMessage) -> dict[str, Any]:
     """A warning as data: its text, its category's module and name, and where it came from."""
     return {
         "text": str(warning.message),
-        "category": [warning.category.__module__, warning.category.__qualname__],
+        "category": [warning.category.__module__, warning.category.__name__],
         "filename": warning.filename,
         "lineno": warning.lineno,
     }
