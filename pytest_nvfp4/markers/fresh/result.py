@@ -85,8 +85,11 @@ class Result:
     @property
     def verdict(self) -> str:
         """The outcome in pytest's words: failed, skipped, xfailed, xpassed or passed."""
-        if self.failed:
-            return "failed"
+        return "failed" if self.failed else self.verdict_of_reports
+
+    @property
+    def verdict_of_reports(self) -> str:
+        """The outcome in the same words, where nothing failed."""
         marked = any(hasattr(report, "wasxfail") for report in self.reports)
         if any(report.skipped for report in self.reports if _is_phase(report)):
             return "xfailed" if marked else "skipped"
@@ -108,9 +111,12 @@ class Result:
         ended = self.ended
         if ended is None or self.stop is not None:
             return ""
-        return self.trouble or classify(
+        found = self.trouble or classify(
             ended, phase=self.phase, began=self.began, timeout=self.timeout
         )
+        if not found and self.call is None and self.verdict_of_reports == "passed":
+            return "the fresh process set the test up and did not call it; is there --setup-only?"
+        return found
 
     def leftovers(self) -> list[tuple[str, str]]:
         """What was printed and not reported, as sections of a report."""
