@@ -15,6 +15,9 @@ from typing import Any
 
 Message = tuple[str, Any]
 
+GARBLED = "garbled"
+"""The kind of a line that no channel has sent; its value is the beginning of that."""
+
 _CHUNK = 1 << 16
 _ROOM_BESIDE = socket.CMSG_SPACE(8 * array.array("i").itemsize)
 # `socket.recv_fds` would do, but ignores its flags.
@@ -28,7 +31,7 @@ class Channel:
         self._socket = end
         self._lock = threading.Lock()
         self._owner = os.getpid()
-        self._unread = b""
+        self._unread: list[bytes] = []  # of a line whose end has not come; joined once it has
         self.descriptors: list[int] = []
         """Descriptors that came; the receiver closes them."""
 
@@ -46,7 +49,7 @@ class Channel:
 
     def receive(self) -> list[Message] | None:
         """The lines that have come since; None once the other end is closed and all is read."""
-        came = b""
+        came = []
         ended = False
         while True:
             try:
@@ -60,11 +63,17 @@ class Channel:
             if not data:
                 ended = True
                 break
-            came += data
-        *lines, self._unread = (self._unread + came).split(b"\n")
+            came.append(data)
+        before, newline, after = b"".join(came).rpartition(b"\n")
+        lines = []
+        if newline:
+            lines = b"".join([*self._unread, before]).split(b"\n")
+            self._unread.clear()
+        if after:
+            self._unread.append(after)
         if ended and not lines:
             return None
-        return [(kind, value) for kind, value in map(json.loads, lines)]
+        return [_message(line) for line in lines]
 
     def let_go_on(self) -> None:
         """Answer a line whose sender waits for it."""
@@ -80,3 +89,11 @@ class Channel:
         self._socket.close()
         while self.descriptors:
             os.close(self.descriptors.pop())
+
+
+def _message(line: bytes) -> Message:
+    try:
+        kind, value = json.loads(line)
+    except (TypeError, ValueError):
+        return GARBLED, line[:40].decode("utf-8", "backslashreplace")
+    return kind, value

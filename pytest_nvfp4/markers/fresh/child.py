@@ -18,6 +18,7 @@ import pytest
 from pytest_nvfp4.markers.fresh.channel import Channel
 from pytest_nvfp4.markers.fresh.launch import test_id
 from pytest_nvfp4.markers.fresh.observations import Observer
+from pytest_nvfp4.markers.fresh.snapshots import SNAPSHOTS, keep_snapshots
 
 NAME = "nvfp4-fresh-child"
 
@@ -36,6 +37,7 @@ class Child:
         self._channel = channel
         self._launch = launch
         self._handed_over = False
+        self._snapshots = False
 
     @property
     def observer(self) -> Observer:
@@ -52,8 +54,11 @@ class Child:
         config.workerinput = dict(self._launch["workerinput"])  # type: ignore[attr-defined]
         config.workeroutput = {}  # type: ignore[attr-defined]
         config.option.basetemp = self._launch["basetemp"]
-        config.option.color = self._launch["color"]
+        if hasattr(config.option, "color"):  # not with -p no:terminal
+            config.option.color = self._launch["color"]
         config.option.log_file = os.devnull  # or the parent's would be emptied
+        config.option.cacheclear = False  # it has been, and others have written since
+        config.option.pastebin = None
         config.args = list(self._launch["collect"])
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -80,6 +85,10 @@ class Child:
             self._handed_over = True
             self._channel.send("output", None, descriptors=(1, 2))
 
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> None:
+        """Note a snapshot that the test asks for by its name, or at run time."""
+        self._snapshots = self._snapshots or fixturedef.argname == "snapshot"
+
     def pytest_runtest_logstart(self) -> None:
         """Tell that the test begins."""
         self._channel.send("began", None)
@@ -100,6 +109,8 @@ class Child:
         data: dict[str, Any] = config.hook.pytest_report_to_serializable(
             config=config, report=report
         )
+        if self._snapshots:
+            data[SNAPSHOTS] = True
         data[OPAQUE] = isinstance(data["longrepr"], str) and hasattr(report.longrepr, "toterminal")
         for name, value in list(data.items()):
             if _travels(value):
@@ -138,10 +149,11 @@ class Child:
         self._channel.send("internal-error", str(excrepr))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self, exitstatus: int) -> Generator[None, None, None]:
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         """Tell that this was all, once every plugin has finished."""
+        keep_snapshots(self._config)
         yield
-        self._channel.send("end", int(exitstatus))
+        self._channel.send("end", int(session.exitstatus))
 
 
 class Quiet:
@@ -187,7 +199,7 @@ def describe_warning(warning: warnings.WarningMessage) -> dict[str, Any]:
     """A warning as data: its text, its category's module and name, and where it came from."""
     return {
         "text": str(warning.message),
-        "category": [warning.category.__module__, warning.category.__qualname__],
+        "category": [warning.category.__module__, warning.category.__name__],
         "filename": warning.filename,
         "lineno": warning.lineno,
     }

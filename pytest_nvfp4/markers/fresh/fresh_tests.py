@@ -17,7 +17,7 @@ import pytest
 
 from pytest_nvfp4.markers.fresh import processes
 from pytest_nvfp4.markers.fresh.launch import Launcher
-from pytest_nvfp4.markers.fresh.processes import Start, run_all
+from pytest_nvfp4.markers.fresh.processes import Ended, Start, run_all
 from pytest_nvfp4.markers.fresh.relay import basetemp_beside, failure, publish, restore, warn
 from pytest_nvfp4.markers.fresh.request import (
     MARK,
@@ -30,6 +30,7 @@ from pytest_nvfp4.markers.fresh.request import (
 from pytest_nvfp4.markers.fresh.result import AFTER, CALL, SETUP, TEARDOWN, Result
 from pytest_nvfp4.markers.fresh.verdict import (
     TABLE,
+    compared,
     disagreements,
     make_table,
     measured_differently,
@@ -101,8 +102,9 @@ class FreshTests:
             results = self._run_unlocked(item, request, 1, last)
         finally:
             problem = locked.finish(item)
-        if problem:
-            last[:] = [failure(item, f"gpu_lock: {problem}", TEARDOWN)]
+        if problem:  # instead of a teardown that went well, or after what did not
+            last[:] = [report for report in last if not report.passed]
+            last.append(failure(item, f"gpu_lock: {problem}", TEARDOWN))
         for report in last:
             publish(item, report)
         return results
@@ -116,6 +118,12 @@ class FreshTests:
     ) -> list[Result]:
         """Run all runs and publish their reports, but put the last ones into `last` if given."""
         results = [Result(run, request.timeout) for run in request.runs]
+        try:
+            starts = [self._start(item, run, request) for run in request.runs]
+        except OSError as error:
+            results[0].ended = Ended(1, error=str(error))
+            publish(item, *_of_its_end(item, results[0]))
+            return results[:1]
         single = len(results) == 1
         held: list[pytest.TestReport] = []  # a teardown, until it is known that no rerun follows
 
@@ -132,7 +140,6 @@ class FreshTests:
                 while held and (len(held) > 1 or held[0].when != TEARDOWN):
                     publish(item, held.pop(0))
 
-        starts = (self._start(item, run, request) for run in request.runs)
         going_on = True
         running = run_all(starts, together, hear, lambda: going_on)
         with contextlib.closing(running):
@@ -200,7 +207,7 @@ class FreshTests:
             return reports
         wrong = disagreements(request, results)
         table = None
-        if not wrong and results[0].call is not None and results[0].verdict != "xfailed":
+        if not wrong and compared(results):
             wrong = measured_differently(request, results)
             if not wrong:
                 table = make_table(item.nodeid, request, results)

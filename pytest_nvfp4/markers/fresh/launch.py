@@ -6,19 +6,23 @@ plugins, conftest files and options; only what it collects is narrowed, once all
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 
-PATH_AT_START = tuple(sys.path)
-"""The import path before pytest adds the folders of tests to it; the child adds its own."""
+PATH_AT_START = tuple(entry for entry in sys.path if isinstance(entry, str))
+"""The import path when the first fresh test was collected, but for what Python ignores in it."""
+
+_BUNDLE = re.compile(r"-([^cmWX]*)([cmWX]?)(.*)", re.DOTALL)
+"""A word of options: letters, perhaps one that takes a value, and that value."""
 
 
 def interpreter_flags(orig_argv: Sequence[str]) -> list[str]:
@@ -34,16 +38,19 @@ def interpreter_flags(orig_argv: Sequence[str]) -> list[str]:
             continue
         if not word.startswith("-") or word in ("-", "--"):
             break
-        for index, letter in enumerate(word[1:], start=1):
-            if letter in "cm":  # what to run begins here
-                return flags + ([word[:index]] if index > 1 else [])
-            if letter in "WX":
-                flags.append(word)
-                if index == len(word) - 1:
-                    flags.append(next(words, ""))
-                break
-        else:
-            flags.append(word)
+        match = _BUNDLE.fullmatch(word)
+        assert match is not None, "it matches any word that begins so"
+        letters, taking, value = match.groups()
+        letters = letters.replace("i", "")  # nobody is there to talk to afterwards
+        if taking in ("W", "X"):
+            flags.append(f"-{letters}{taking}{value}")
+            if not value:
+                flags.append(next(words, ""))
+            continue
+        if letters:
+            flags.append(f"-{letters}")
+        if taking:  # what to run begins here
+            break
     return flags
 
 
@@ -56,7 +63,8 @@ def test_id(item: pytest.Item) -> str:
 def narrowed_arguments(item: pytest.Item, folder: Path) -> list[str]:
     """What to collect instead of the run's own paths; the child then takes the one test of it.
 
-    A path that holds a bracket cannot be told from a parameter: then the folder above is collected.
+    A path that holds a bracket cannot be told from a parameter: then the folder above is collected;
+    nor can a name that holds two colons be told from two names: then the whole file is.
     """
     path = str(item.path)
     if "[" in path or "::" in path:
@@ -64,14 +72,24 @@ def narrowed_arguments(item: pytest.Item, folder: Path) -> list[str]:
         while "[" in str(above) or "::" in str(above):
             above = above.parent
         return [str(above if above != Path("/") else folder)]
+    if "::" in item.name.partition("[")[0]:
+        return [path]
     _, _, inside = test_id(item).partition("::")
     return [f"{path}::{inside}" if inside else path]
 
 
 def extra_arguments(config: pytest.Config) -> list[str]:
-    """What has to be switched off in the child, by options, since plugins act on it early."""
+    """What the child is told besides the arguments of this run, by options.
+
+    What has to be switched off, since plugins act on it early; and the plugins that `pytest.main`
+    was given, but for objects, which only this process has.
+    """
     has = config.pluginmanager.has_plugin
     extra = []
+    for plugin in config.invocation_params.plugins or ():
+        name = plugin.__name__ if isinstance(plugin, ModuleType) else plugin
+        if isinstance(name, str) and name != "__main__":
+            extra += ["-p", name]
     if has("xdist"):
         extra.append("-n0")
     if has("pytest_cov"):

@@ -47,7 +47,10 @@ class Ended:
     status: int
     why: str = ""
     """`TIMED_OUT` or `LINGERED` where it was ended by us."""
-    said_end: bool = False
+    said: int | None = None
+    """The status that pytest said it would end with; None where it never came that far."""
+    error: str = ""
+    """Why it could not be started at all."""
     output: str = ""
     """The last that it wrote outside pytest's capturing."""
     captured: dict[str, str] = field(default_factory=dict)
@@ -61,7 +64,7 @@ class Process:
     def __init__(self, start: Start):
         ours, theirs = socket.socketpair()
         self.channel = Channel(ours)
-        self.said_end = False
+        self.said: int | None = None
         self.silent = False  # it has closed its end
         self.shown = start.shown
         self._why = ""
@@ -92,7 +95,7 @@ class Process:
     def expired(self) -> None:
         """The deadline has passed: let it say where it hangs, then end it."""
         if not self._why:
-            self._why = LINGERED if self.said_end else TIMED_OUT
+            self._why = TIMED_OUT if self.said is None else LINGERED
             self._signal(signal.SIGABRT)  # pytest's faulthandler writes every thread's stack
             self.deadline = time.monotonic() + TELL_GRACE
         else:
@@ -103,9 +106,9 @@ class Process:
         """What it has said since; note what concerns the process itself."""
         messages = self.channel.receive()
         self.silent = messages is None
-        for kind, _ in messages or ():
+        for kind, value in messages or ():
             if kind == "end":
-                self.said_end = True
+                self.said = value
                 grace = time.monotonic() + END_GRACE
                 self.deadline = grace if self.deadline is None else min(self.deadline, grace)
         return messages or []
@@ -115,8 +118,8 @@ class Process:
         self._end_group()  # before it is reaped, while its number is nobody else's
         status = self._popen.wait()
         seconds = time.monotonic() - self._began
-        ended = Ended(status, self._why, self.said_end, _tail(self._output), seconds=seconds)
-        if not self.said_end or self._why:
+        ended = Ended(status, self._why, self.said, output=_tail(self._output), seconds=seconds)
+        if self.said != status or self._why:
             for name, descriptor in zip(
                 ("stdout", "stderr"), self.channel.descriptors, strict=False
             ):
@@ -170,7 +173,10 @@ def run_all(
                 number, start = next(waiting, (-1, None))
                 if start is None:
                     break
-                running[number] = Process(start)
+                try:
+                    running[number] = Process(start)
+                except OSError as error:
+                    yield number, Ended(1, error=str(error))
             if not running:
                 return
             _wait(running.values())

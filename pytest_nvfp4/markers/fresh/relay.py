@@ -105,7 +105,7 @@ def failure(
         duration=result.ended.seconds if result is not None and result.ended else 0.0,
     )
     reason = expected_to_fail(item)
-    if reason is not None:
+    if reason is not None and (result is None or (result.began and not result.trouble)):
         report.outcome = "skipped"
         report.wasxfail = reason
     return report

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
+from pytest_nvfp4.markers.fresh.channel import GARBLED
 from pytest_nvfp4.markers.fresh.observations import (
     MEASURED,
     OBSERVED,
@@ -54,6 +55,11 @@ class Result:
                 self.trouble = f"the fresh process could not collect the test\n{value}"
             case "internal-error":
                 self.trouble = f"an internal error ended the fresh process\n{value}"
+            case kind if kind == GARBLED:
+                self.trouble = (
+                    f"something else wrote into the channel of the fresh process: {value!r}; does "
+                    "the test use a descriptor that it did not open?"
+                )
             case "exit":
                 self.stop = value or {}
             case kind if kind == OBSERVED:
@@ -79,8 +85,11 @@ class Result:
     @property
     def verdict(self) -> str:
         """The outcome in pytest's words: failed, skipped, xfailed, xpassed or passed."""
-        if self.failed:
-            return "failed"
+        return "failed" if self.failed else self.verdict_of_reports
+
+    @property
+    def verdict_of_reports(self) -> str:
+        """The outcome in the same words, where nothing failed."""
         marked = any(hasattr(report, "wasxfail") for report in self.reports)
         if any(report.skipped for report in self.reports if _is_phase(report)):
             return "xfailed" if marked else "skipped"
@@ -102,9 +111,12 @@ class Result:
         ended = self.ended
         if ended is None or self.stop is not None:
             return ""
-        return self.trouble or classify(
+        found = self.trouble or classify(
             ended, phase=self.phase, began=self.began, timeout=self.timeout
         )
+        if not found and self.call is None and self.verdict_of_reports == "passed":
+            return "the fresh process set the test up and did not call it; is there --setup-only?"
+        return found
 
     def leftovers(self) -> list[tuple[str, str]]:
         """What was printed and not reported, as sections of a report."""
@@ -148,9 +160,11 @@ def classify(ended: Ended, *, phase: str, began: bool, timeout: float | None) ->
     `phase` is where the test was, `began` whether pytest had come to it at all.
     """
     where = f"during {phase}" if phase != AFTER else phase
+    if ended.error:
+        return f"the fresh process could not be started: {ended.error}"
     if not began:
         where = "before the test"
-        if ended.said_end and ended.status == _NOTHING_COLLECTED:
+        if ended.said == ended.status == _NOTHING_COLLECTED:
             return (
                 "the fresh process did not find the test; is it collected only at times, "
                 "or named differently each time?"
@@ -162,7 +176,7 @@ def classify(ended: Ended, *, phase: str, began: bool, timeout: float | None) ->
     if ended.status < 0:
         name = _signal_name(-ended.status)
         return f"the fresh process died by {name} (signal {-ended.status}) {where}"
-    if not ended.said_end or phase != AFTER:
+    if ended.said != ended.status or phase != AFTER:
         return f"the fresh process ended with status {ended.status} {where}"
     return ""
 

@@ -20,6 +20,8 @@ def disagreements(request: Request, results: Sequence[Result]) -> list[str]:
     if len(outcomes) > 1:
         told = ", ".join(f"{result.run.name} {result.verdict}" for result in results)
         return [f"the runs of one test had different outcomes: {told}"]
+    if not compared(results):
+        return []
     found = []
     names = dict.fromkeys(name for result in results for name in result.observed)
     for name in names:
@@ -30,6 +32,11 @@ def disagreements(request: Request, results: Sequence[Result]) -> list[str]:
         if name and name not in names:
             found.append(f"compare names {name!r}, which no run has recorded")
     return found
+
+
+def compared(results: Sequence[Result]) -> bool:
+    """Whether the runs came to their end, so that what they noted must be there and agree."""
+    return results[0].verdict not in ("skipped", "xfailed")
 
 
 def _groups(rule: str, results: Sequence[Result]) -> Iterable[Sequence[Result]]:
@@ -158,7 +165,9 @@ def make_table(test: str, request: Request, results: Sequence[Result]) -> Table:
     axes = [_axis("call", "s", "lower", durations, measured=False)]
     for name, metric in results[0].metrics.items():
         means = tuple(
-            statistics.fmean(result.metrics[name].value for result in one) for one in by_arm
+            # Exact, where the sum of two finite numbers may not be finite.
+            statistics.mean(result.metrics[name].value for result in one)
+            for one in by_arm
         )
         axes.append(_axis(name, metric.unit, metric.better, means))
     return Table(test, len(results), request.order, arms, tuple(axes), request.at_least)

@@ -83,6 +83,60 @@ def test_a_crash_after_the_test_is_an_error_of_its_teardown(dies):
     assert failure_of(result) == "the fresh process died by SIGSEGV (signal 11) after the test"
 
 
+def test_another_status_than_pytests_is_an_error_of_its_teardown(dies):
+    result = dies("import atexit\natexit.register(os._exit, 7)", outcome="errors")
+    assert failure_of(result) == "the fresh process ended with status 7 after the test"
+
+
+def test_what_others_write_into_the_channel_is_an_error(dies):
+    body = """
+import stat
+for number in map(int, os.listdir('/proc/self/fd')):
+    try:
+        if number > 2 and stat.S_ISSOCK(os.fstat(number).st_mode):
+            os.write(number, b'\\xffnot ours\\n')
+    except OSError:
+        pass"""
+    result = dies(body, outcome="errors")
+    assert failure_of(result).startswith(
+        r"something else wrote into the channel of the fresh process: '\\xffnot ours'; "
+    )
+
+
+def test_what_cannot_be_started_fails_and_the_run_goes_on(pytester, run):
+    pytester.makepyfile("""
+        import os, pytest, resource, tempfile
+
+        there = tempfile.gettempdir()
+
+        def test_without_folder():
+            tempfile.tempdir = "/nowhere"
+
+        @pytest.mark.fresh_process
+        @pytest.mark.xfail(reason="of the test, not of its process")
+        def test_it():
+            pass
+
+        def test_without_descriptors(monkeypatch):
+            tempfile.tempdir = there
+            _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 1, most))
+
+        @pytest.mark.fresh_process(runs=2)
+        def test_that():
+            pass
+
+        def test_after():
+            _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    """)
+    result = run("-p", "no:randomly", returncode=1)
+    result.assert_outcomes(passed=3, errors=2)
+    assert failure_of(result).startswith("the fresh process could not be started: [Errno 2] ")
+    that = failure_of(result, "test_that")
+    assert that.startswith("the fresh process could not be started: [Errno 24] ")
+
+
 def test_what_it_leaves_behind_ends_with_it(dies, pytester):
     body = """
 pid = os.fork()
@@ -171,6 +225,7 @@ def test_a_test_that_is_not_there_in_the_child_is_no_success(pytester, run):
         import os, pytest
 
         @pytest.mark.fresh_process(arms={"other": {"WITHOUT": "1"}})
+        @pytest.mark.xfail(reason="of the test, which there is none of")
         def test_it():
             pass
 
@@ -182,11 +237,25 @@ def test_a_test_that_is_not_there_in_the_child_is_no_success(pytester, run):
     assert failure_of(result).startswith("the fresh process")
 
 
+@pytest.mark.parametrize("option", ["--setup-only", "--setup-plan", "--collect-only"])
+def test_a_test_that_is_not_called_in_the_child_is_no_success(pytester, run, option):
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.mark.fresh_process(arms={{"run": {{}}, "not": {{"PYTEST_ADDOPTS": "{option}"}}}})
+        def test_it():
+            pass
+    """)
+    result = run(returncode=1)
+    assert failure_of(result).startswith("the fresh process ")
+
+
 def test_a_module_that_breaks_in_the_child_shows_why(pytester, run):
     pytester.makepyfile("""
         import os, pytest
 
         @pytest.mark.fresh_process(arms={"other": {"BROKEN": "1"}})
+        @pytest.mark.xfail(reason="of the test, not of its module")
         def test_it():
             pass
 

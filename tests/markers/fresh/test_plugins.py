@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -195,6 +196,96 @@ def test_a_property_that_cannot_travel_fails_the_test(pytester, run):
     )
 
 
+def test_a_cleared_cache_keeps_what_the_run_has_put_there(pytester, run):
+    pytester.makepyfile("""
+        import pytest
+
+        def test_first(pytestconfig):
+            pytestconfig.cache.set("some/value", 1)
+
+        @pytest.mark.fresh_process
+        def test_it():
+            pass
+
+        def test_last(pytestconfig):
+            assert pytestconfig.cache.get("some/value", None) == 1
+    """)
+    run("-p", "no:randomly", "--cache-clear").assert_outcomes(passed=3)
+
+
+def test_without_a_terminal(pytester, run):
+    pytester.makepyfile("import pytest\n@pytest.mark.fresh_process\ndef test_it(): pass")
+    run("-p", "no:terminal", "--junitxml=report.xml")
+    suite = ET.parse(pytester.path / "report.xml").find("testsuite")
+    assert (suite.get("tests"), suite.get("errors"), suite.get("failures")) == ("1", "0", "0")
+
+
+def test_plugins_that_pytest_main_was_given(pytester):
+    for name in ("one", "two"):
+        pytester.makepyfile(
+            **{name: f"import pytest\n@pytest.fixture\ndef of_{name}(): return '{name}'"}
+        )
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.fresh_process
+        def test_it(of_one, of_two):
+            assert of_one + of_two == "onetwo"
+    """)
+    pytester.makepyfile(
+        main="import pytest, sys, two\n"
+        "sys.exit(pytest.main(['-p', 'nvfp4'], plugins=['one', two, sys.modules[__name__], object()]))"
+    )
+    pytester.run(sys.executable, "main.py").assert_outcomes(passed=1)
+
+
+def test_names_with_colons(pytester, run):
+    pytester.makeconftest("""
+        import pytest
+
+        def pytest_collect_file(parent, file_path):
+            if file_path.suffix == ".cases":
+                return File.from_parent(parent, path=file_path)
+
+        class File(pytest.File):
+            def collect(self):
+                for name in ("a::b", "c", "a::b[d::e]"):
+                    item = Item.from_parent(self, name=name)
+                    item.add_marker(pytest.mark.fresh_process)
+                    yield item
+
+        class Item(pytest.Item):
+            def runtest(self):
+                with open("journal", "a") as file:
+                    print(self.name, file=file)
+    """)
+    pytester.makefile(".cases", some="")
+    run().assert_outcomes(passed=3)
+    journal = (pytester.path / "journal").read_text().splitlines()
+    assert journal == ["a::b", "c", "a::b[d::e]"]
+
+
+def test_a_path_to_import_from_that_is_no_text(pytester, run, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others stumble over it themselves
+    pytester.makeconftest("import pathlib, sys\nsys.path.append(pathlib.Path.cwd())")
+    pytester.makepyfile("import pytest\n@pytest.mark.fresh_process\ndef test_it(): pass")
+    run().assert_outcomes(passed=1)
+
+
+def test_a_warning_of_a_class_within_the_test_has_its_name(pytester, run):
+    pytester.makepyfile("""
+        import pytest, warnings
+
+        @pytest.mark.fresh_process
+        def test_it():
+            class Odd(UserWarning):
+                pass
+
+            warnings.warn("so", Odd)
+    """)
+    run().stdout.fnmatch_lines(["*: Odd: so"])
+
+
 def test_odd_folders(pytester, run):
     folder = pytester.mkdir("a [b] c::d")
     (folder / "test_odd.py").write_text(
@@ -301,6 +392,28 @@ def test_a_lock_that_cannot_be_had_starts_nothing(pytester, run, locked, hold, p
     result.assert_outcomes(errors=1)
     assert not (pytester.path / "journal").exists()
     result.stdout.fnmatch_lines(["*gpu_lock: *"])
+
+
+def test_a_lost_lock_hides_no_death(pytester, run, path):
+    pytester.makeconftest("""
+        from pytest_nvfp4.markers.gpu_lock import Holding
+
+        release = Holding.release
+        Holding.release = lambda holding: release(holding) or "it was lost"
+    """)
+    pytester.makepyfile(f"""
+        import os, pytest
+
+        @pytest.mark.gpu_lock(path={str(path)!r})
+        @pytest.mark.fresh_process
+        def test_it():
+            os._exit(3)
+    """)
+    result = run(returncode=1)
+    result.assert_outcomes(failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        ["gpu_lock: it was lost", "the fresh process ended with status 3 during call"]
+    )
 
 
 def test_a_lock_for_the_whole_run_is_enough(run, locked, path, free):

@@ -179,6 +179,23 @@ def test_all_skipped_is_skipped_and_all_xfailed_xfailed(pytester, run):
     result.assert_outcomes(skipped=1, xfailed=1, failed=1)
 
 
+@pytest.mark.parametrize(
+    ("options", "body", "outcome"),
+    [
+        ("runs=2, compare={'map': 'equal'}", "pytest.skip('no GPU')", "skipped"),
+        ("runs=2, compare={'map': 'equal'})\n@pytest.mark.skip(reason='no GPU'", "pass", "skipped"),
+        ("arms={'x': {}, 'y': {}}, at_least=1.0", "pytest.skip('no GPU')", "skipped"),
+        ("runs=2, compare={'map': 'equal'})\n@pytest.mark.xfail(reason='bug'", "assert 0", "xfailed"),
+        ("arms={'x': {}, 'y': {}}, at_least=1.0", "pytest.xfail('no GPU')", "xfailed"),
+    ],
+)  # fmt: skip
+def test_a_test_that_did_not_come_to_its_end_owes_nothing(project, run, options, body, outcome):
+    project(options, body)
+    result = run()
+    result.assert_outcomes(**{outcome: 1})
+    assert "fresh processes" not in result.stdout.str()  # no table of it
+
+
 def test_a_difference_that_is_expected_is_an_xfail(project, run, pytester):
     project(
         "runs=2)\n@pytest.mark.xfail(reason='tuned anew each time'", "fresh.record('x', fresh.run)"
@@ -262,6 +279,14 @@ def test_an_axis_below_the_bound_fails_and_is_named(project, run, workers):
     assert result.stdout.str().count("p99 TPOT") == 1
 
 
+def test_very_large_values_have_means(project, run):
+    project(
+        "arms={'x': {}, 'y': {}}, order='AABB', at_least=1.0",
+        "fresh.measure('n', 1.7e308 if fresh.arm == 'x' else 1.6e308, better='lower')",
+    )
+    run(returncode=1).stdout.fnmatch_lines(["  n * 1.7e+308 * 1.6e+308 * 0.9412  below 1"])
+
+
 def test_a_bound_with_nothing_measured_fails(project, run):
     project("arms={'x': {}, 'y': {}}, at_least=1.0", "pass")
     run(returncode=1).stdout.fnmatch_lines(
@@ -292,6 +317,12 @@ def test_the_fixture_needs_the_marker(pytester, run):
     pytester.makepyfile("def test_it(fresh): pass")
     result = run(returncode=1)
     result.stdout.fnmatch_lines(["the fixture fresh needs the marker fresh_process; add it"])
+
+
+def test_a_record_may_be_large(project, run):
+    project("runs=2", "fresh.record('x', os.urandom(1) * 5_000_000)\nfresh.record('y', fresh.run)")
+    result = run(returncode=1)
+    result.stdout.fnmatch_lines(["'y' differs between run 1 and run 2"])
 
 
 def test_records_hold_any_json(project, run):
