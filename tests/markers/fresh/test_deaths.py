@@ -1,5 +1,6 @@
 """How a fresh process can end, and what is said of it."""
 
+import contextlib
 import os
 import select
 import signal
@@ -18,6 +19,14 @@ def failure_of(result, name="test_it"):
         if line.strip("_ ") in (name, f"ERROR at teardown of {name}", f"ERROR at setup of {name}")
     )
     return lines[start + 1]
+
+
+def wait_for_end(pid):
+    """Until a process has ended, which it must: a killed one takes a moment."""
+    with contextlib.suppress(ProcessLookupError):
+        process = os.pidfd_open(pid)
+        assert select.select([process], [], [], 60)[0] == [process]
+        os.close(process)
 
 
 @pytest.fixture
@@ -146,8 +155,7 @@ if pid == 0:
 open('left.txt', 'w').write(str(pid))
 os._exit(0)"""
     dies(body)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((pytester.path / "left.txt").read_text()), 0)
+    wait_for_end(int((pytester.path / "left.txt").read_text()))
 
 
 def test_an_orphan_in_a_session_of_its_own_holds_nobody_up(pytester, run):
@@ -341,5 +349,4 @@ def test_interrupting_the_run_tears_the_test_down(pytester):
     assert "KeyboardInterrupt" in output
     assert "Traceback" not in output
     assert (pytester.path / "torn-down").exists()
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+    wait_for_end(child)
