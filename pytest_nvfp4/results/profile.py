@@ -21,6 +21,8 @@ PROFILES = {
 ON_A_DEVICE = "CAPT-3"
 """The device profile needs this one too: an operator on a CPU, however good, is no device."""
 
+_NAMED_AREAS = 4  # more would make a badge that nobody can read
+
 READS = ("NDOC", "FIMP")
 """Every profile also needs one of these, and counts each that is claimed."""
 
@@ -36,7 +38,9 @@ class Claim:
 
     def words(self, version: str) -> str:
         """The claim in one line, such as "writer · MUST 48/48 · SHOULD 8/8 · v1.0"."""
-        parts = [self.profile or " + ".join(self.areas) or "nothing claimed"]
+        few = " + ".join(self.areas)
+        several = f"{len(self.areas)} areas" if len(self.areas) > _NAMED_AREAS else few
+        parts = [self.profile or several or "nothing claimed"]
         for level, counts in (("MUST", self.must), ("SHOULD", self.should)):
             if counts.total:
                 parts.append(f"{level} {counts.passed}/{counts.total}")

@@ -138,6 +138,12 @@ def test_what_lies_in_the_future_is_no_claim() -> None:
     assert earned([listed]).areas == ()
 
 
+def test_many_areas_without_a_profile_are_counted() -> None:
+    have = [later(area) for area in ("PATH", "MERG", "PUBL", "LOOK")]
+    assert earned(have).words("1.0") == "PATH + MERG + PUBL + LOOK · MUST 4/4 · v1.0"
+    assert earned([*have, later("FLIT")]).words("1.0") == "5 areas · MUST 5/5 · v1.0"
+
+
 def test_the_endpoint_has_exactly_the_members_of_its_schema() -> None:
     text = badge.endpoint(Badge("writer · v1.0", "green"))
     assert json.loads(text) == {
