@@ -48,7 +48,7 @@ def test_the_widest_profile_that_is_claimed_whole(claimed: frozenset[str], messa
 @pytest.mark.parametrize(
     ("claimed", "message"),
     [
-        (WRITER - {"buckets"}, "PATH + TACT + NDOC + FIMP + MERG + PUBL · MUST 45/45"),
+        (WRITER - {"buckets"}, "6 areas · MUST 45/45"),
         (READER - {"native-document", "flashinfer-import"}, "BUCK + TACT · MUST 5/5 · v1.0"),
         ({"flashinfer-import"}, "FIMP · MUST 11/11 · v1.0"),
     ],
