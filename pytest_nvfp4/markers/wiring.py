@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pytest_nvfp4.markers.fresh.tables import Tables
     from pytest_nvfp4.markers.frozen.frozen_summary import FrozenSummary
     from pytest_nvfp4.markers.frozen.frozen_tests import FrozenTests
-    from pytest_nvfp4.markers.hold_summary import HoldSummary
-    from pytest_nvfp4.markers.locked_tests import LockedTests
+    from pytest_nvfp4.markers.lock.hold_summary import HoldSummary
+    from pytest_nvfp4.markers.lock.locked_tests import LockedTests
 
 LOCK = "gpu_lock"
 FRESH = "fresh_process"
@@ -81,7 +81,7 @@ class Markers:
     def locked(self) -> LockedTests:
         """What locks; made when it is first needed."""
         if self._locked is None:
-            from pytest_nvfp4.markers.locked_tests import LockedTests
+            from pytest_nvfp4.markers.lock.locked_tests import LockedTests
 
             self._locked = LockedTests(self._config, self.holds())
             self._config.pluginmanager.register(self._locked, "nvfp4-locked-tests")
@@ -90,7 +90,7 @@ class Markers:
     def holds(self) -> HoldSummary:
         """What gathers the holds; made when there is the first to tell of."""
         if self._holds is None:
-            from pytest_nvfp4.markers.hold_summary import HoldSummary
+            from pytest_nvfp4.markers.lock.hold_summary import HoldSummary
 
             self._holds = HoldSummary(self._config)
         return self._holds

@@ -35,7 +35,7 @@ from pytest_nvfp4.markers.fresh.verdict import (
     make_table,
     measured_differently,
 )
-from pytest_nvfp4.markers.locked_tests import LockedTests
+from pytest_nvfp4.markers.lock.locked_tests import LockedTests
 from pytest_nvfp4.markers.paths import RequestError
 
 

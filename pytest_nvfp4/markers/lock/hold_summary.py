@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nvfp4.markers.gpu_lock import MARK, Hold
+from pytest_nvfp4.markers.lock.gpu_lock import MARK, Hold
 
 _OUTPUT = "nvfp4_holds"
 

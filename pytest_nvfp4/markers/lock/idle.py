@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from pytest_nvfp4.markers.holders import describe_process
-from pytest_nvfp4.markers.nvml import Load
+from pytest_nvfp4.markers.lock.holders import describe_process
+from pytest_nvfp4.markers.lock.nvml import Load
 
 TOLERANCE = 64 * 2**20  # bytes that a driver keeps or gives back in its own time
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pytest_nvfp4.markers import gpu_lock, idle, nvml
-from pytest_nvfp4.markers.devices import VISIBLE, DeviceError, Physical, resolve
-from pytest_nvfp4.markers.gpu_lock import (
+from pytest_nvfp4.markers.lock import gpu_lock, idle, nvml
+from pytest_nvfp4.markers.lock.devices import VISIBLE, DeviceError, Physical, resolve
+from pytest_nvfp4.markers.lock.gpu_lock import (
     HOLDS_VARIABLE,
     MARK,
     SESSION,
@@ -24,9 +24,9 @@ from pytest_nvfp4.markers.gpu_lock import (
     Lock,
     Request,
 )
-from pytest_nvfp4.markers.hold_summary import HoldSummary
-from pytest_nvfp4.markers.kernel_locks import chain
-from pytest_nvfp4.markers.lock_file import LockError
+from pytest_nvfp4.markers.lock.hold_summary import HoldSummary
+from pytest_nvfp4.markers.lock.kernel_locks import chain
+from pytest_nvfp4.markers.lock.lock_file import LockError
 from pytest_nvfp4.markers.options import lock_defaults
 from pytest_nvfp4.markers.paths import RequestError
 

@@ -3,9 +3,14 @@
 import os
 import subprocess
 
-from pytest_nvfp4.markers import adoption
-from pytest_nvfp4.markers.holders import describe_holders, describe_process, duration, user_name
-from pytest_nvfp4.markers.kernel_locks import (
+from pytest_nvfp4.markers.lock import adoption
+from pytest_nvfp4.markers.lock.holders import (
+    describe_holders,
+    describe_process,
+    duration,
+    user_name,
+)
+from pytest_nvfp4.markers.lock.kernel_locks import (
     KernelLock,
     chain,
     identity_of,
@@ -14,7 +19,7 @@ from pytest_nvfp4.markers.kernel_locks import (
     parse_locks,
     process,
 )
-from pytest_nvfp4.markers.lock_file import LockFile
+from pytest_nvfp4.markers.lock.lock_file import LockFile
 
 LOCKS = """\
 1: FLOCK  ADVISORY  WRITE 70 fe:00:12 0 EOF

@@ -14,7 +14,14 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nvfp4.markers.kernel_locks import PROC, KernelLock, Process, chain, locks_of, locks_on
+from pytest_nvfp4.markers.lock.kernel_locks import (
+    PROC,
+    KernelLock,
+    Process,
+    chain,
+    locks_of,
+    locks_on,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nvfp4.markers import gpu_lock, idle
-from pytest_nvfp4.markers.gpu_lock import (
+from pytest_nvfp4.markers.lock import gpu_lock, idle
+from pytest_nvfp4.markers.lock.gpu_lock import (
     HOLDS_VARIABLE,
     Hold,
     Lock,
@@ -17,8 +17,8 @@ from pytest_nvfp4.markers.gpu_lock import (
     read_request,
     take,
 )
-from pytest_nvfp4.markers.lock_file import LockTimeoutError
-from pytest_nvfp4.markers.nvml import Card, Load
+from pytest_nvfp4.markers.lock.lock_file import LockTimeoutError
+from pytest_nvfp4.markers.lock.nvml import Card, Load
 from pytest_nvfp4.markers.paths import RequestError
 
 CARDS = (Card("GPU-a", "H200"), Card("GPU-b", "H200", ("MIG-5",)))
@@ -213,7 +213,7 @@ def test_our_own_shared_hold_is_no_exclusive_one(path):
 
 
 def test_waiting_is_counted(path, hold, monkeypatch):
-    monkeypatch.setattr("pytest_nvfp4.markers.lock_file.FIRST_NOTICE", 0.0)
+    monkeypatch.setattr("pytest_nvfp4.markers.lock.lock_file.FIRST_NOTICE", 0.0)
     holder = hold(path)
     start = time.monotonic()
     told = []

@@ -5,7 +5,7 @@ import pwd
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_nvfp4.markers.kernel_locks import PROC, locks_of, locks_on, process
+from pytest_nvfp4.markers.lock.kernel_locks import PROC, locks_of, locks_on, process
 
 _SHOWN = 100  # characters of a command line
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from pytest_nvfp4.markers import adoption
-from pytest_nvfp4.markers.devices import (
+from pytest_nvfp4.markers.lock import adoption
+from pytest_nvfp4.markers.lock.devices import (
     DeviceError,
     Devices,
     Physical,
     check_devices,
     resolve,
 )
-from pytest_nvfp4.markers.holders import describe_process, user_name
-from pytest_nvfp4.markers.kernel_locks import PROC, process
-from pytest_nvfp4.markers.lock_file import LockError, LockFile
-from pytest_nvfp4.markers.nvml import Card
+from pytest_nvfp4.markers.lock.holders import describe_process, user_name
+from pytest_nvfp4.markers.lock.kernel_locks import PROC, process
+from pytest_nvfp4.markers.lock.lock_file import LockError, LockFile
+from pytest_nvfp4.markers.lock.nvml import Card
 from pytest_nvfp4.markers.options import DEFAULT_PATH
 from pytest_nvfp4.markers.paths import RequestError, expand
 

@@ -27,8 +27,8 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_nvfp4.markers.holders import describe_holders, user_name
-from pytest_nvfp4.markers.kernel_locks import identity_of
+from pytest_nvfp4.markers.lock.holders import describe_holders, user_name
+from pytest_nvfp4.markers.lock.kernel_locks import identity_of
 
 FIRST_NOTICE, NEXT_NOTICES = 1.0, 60.0  # seconds of waiting
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pytest_nvfp4.markers.nvml import Card
+from pytest_nvfp4.markers.lock.nvml import Card
 
 VISIBLE = "visible"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nvfp4.markers import lock_file
-from pytest_nvfp4.markers.lock_file import LockError, LockFile, LockTimeoutError, open_lock
+from pytest_nvfp4.markers.lock import lock_file
+from pytest_nvfp4.markers.lock.lock_file import LockError, LockFile, LockTimeoutError, open_lock
 
 
 def refusal(path):
@@ -168,7 +168,7 @@ def test_no_child_inherits_it(path, free):
 FORK = """
 import os, sys
 from pathlib import Path
-from pytest_nvfp4.markers.lock_file import LockFile
+from pytest_nvfp4.markers.lock.lock_file import LockFile
 mine = LockFile(Path(sys.argv[1]))
 assert mine.try_lock()
 pid = os.fork()
@@ -300,7 +300,7 @@ def test_replaced_file_is_locked_anew(path, hold, free):
 INTERRUPTED = """
 import sys
 from pathlib import Path
-from pytest_nvfp4.markers import lock_file
+from pytest_nvfp4.markers.lock import lock_file
 lock_file.FIRST_NOTICE = 0.0
 mine = lock_file.LockFile(Path(sys.argv[1]))
 try:

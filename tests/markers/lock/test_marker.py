@@ -517,7 +517,7 @@ def fake_nvml(loads):
     """A conftest that answers for NVML: the cards' loads, one after the other."""
     return f"""
 import json
-from pytest_nvfp4.markers import nvml
+from pytest_nvfp4.markers.lock import nvml
 LOADS = json.loads({json.dumps(json.dumps(loads))})
 nvml.cards = lambda: (nvml.Card("GPU-a", "H200"),)
 def load(uuid):
@@ -549,7 +549,7 @@ def test_idle_cards_are_required(run, pytester, path, loads, part):
 
 def test_idle_cards_need_the_driver(run, pytester, path):
     pytester.makeconftest("""
-        from pytest_nvfp4.markers import nvml
+        from pytest_nvfp4.markers.lock import nvml
         nvml._LIBRARY = "libnot-there.so.1"
     """)
     pytester.makepyfile(f"""

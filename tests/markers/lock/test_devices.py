@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from pytest_nvfp4.markers.devices import DeviceError, Physical, check_devices, resolve
-from pytest_nvfp4.markers.nvml import Card
+from pytest_nvfp4.markers.lock.devices import DeviceError, Physical, check_devices, resolve
+from pytest_nvfp4.markers.lock.nvml import Card
 
 A, B, C = "GPU-aaaa-1", "GPU-aabb-2", "GPU-cccc-3"
 MIG = "MIG-1111-5"
