@@ -60,6 +60,7 @@ class Markers:
         self._holds: HoldSummary | None = None
         self._fresh: FreshTests | None = None
         self._tables: Tables | None = None
+        self._snapshots_elsewhere = False
         # In a fresh process, the parent holds the lock and nothing is started anew.
         self._in_child = config.pluginmanager.has_plugin(CHILD)
         self._fresh_wanted = not self._in_child and fresh_wanted(config)
@@ -208,12 +209,23 @@ class Markers:
             self.holds.add_reported(report)
         if any(name.startswith(FROZEN) for name in names):
             self.maps.add_reported(report)
+        if hasattr(report, "nvfp4_fresh_snapshots"):
+            self._snapshots_elsewhere = True
         if hasattr(report, "nvfp4_fresh_table"):
             if self._tables is None:
                 from pytest_nvfp4.markers.fresh.tables import Tables
 
                 self._tables = Tables()
             self._tables.add(report)
+
+    @pytest.hookimpl(wrapper=True)  # before syrupy
+    def pytest_sessionfinish(self) -> Generator[None, object, object]:
+        """Keep syrupy from deleting what was used in other processes."""
+        if self._snapshots_elsewhere:
+            from pytest_nvfp4.markers.fresh.snapshots import keep_snapshots
+
+            keep_snapshots(self._config)
+        return (yield)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

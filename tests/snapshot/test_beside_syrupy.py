@@ -1,5 +1,7 @@
 """Our snapshots and syrupy's own, in one project: neither disturbs the other."""
 
+import os
+
 import pytest
 
 WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
@@ -140,3 +142,38 @@ def test_file_is_the_same_whichever_fixture_wrote_it(project, run, files):
     assert {
         name: text for name, text in files().items() if name.endswith("plans")
     }.items() <= written.items()
+
+
+@WORKERS
+def test_what_was_used_in_fresh_processes_is_not_deleted(project, run, files, workers):
+    project(
+        test_it="""
+def test_here(snapshot): assert [1] == snapshot
+
+@pytest.mark.fresh_process
+def test_there(snapshot): assert [2] == snapshot
+
+@pytest.mark.fresh_process(runs=2)
+def test_asks_late(request): assert [3] == request.getfixturevalue("snapshot")
+""",
+        test_other="def test_other(snapshot): assert [4] == snapshot\n",
+    )
+    run("--nvfp4-no-fresh", "--snapshot-update")
+    written = files()
+    run(workers)
+    for arguments in ([], ["-k", "test_there"], ["test_it.py::test_asks_late"]):
+        run(workers, "--snapshot-update", *arguments)
+        assert {name: text for name, text in files().items() if name in written} == written
+
+
+@WORKERS
+def test_fresh_processes_write_both(project, run, files, workers):
+    project(test_it=BOTH)
+    run("--snapshot-update")
+    written = files()
+    project(test_it=f"pytestmark = pytest.mark.fresh_process\n{BOTH}")
+    for path in written:
+        os.unlink(path)
+    result = run(workers, "--snapshot-update")
+    result.stdout.fnmatch_lines(["nvfp4_snapshot: 3 written"])
+    assert {name: text for name, text in files().items() if name in written} == written

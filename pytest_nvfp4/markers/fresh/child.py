@@ -17,6 +17,7 @@ import pytest
 from pytest_nvfp4.markers.fresh.channel import Channel
 from pytest_nvfp4.markers.fresh.launch import test_id
 from pytest_nvfp4.markers.fresh.observations import Observer
+from pytest_nvfp4.markers.fresh.snapshots import SNAPSHOTS, keep_snapshots
 
 NAME = "nvfp4-fresh-child"
 
@@ -35,6 +36,7 @@ class Child:
         self._channel = channel
         self._launch = launch
         self._handed_over = False
+        self._snapshots = False
 
     @property
     def observer(self) -> Observer:
@@ -82,6 +84,10 @@ class Child:
             self._handed_over = True
             self._channel.send("output", None, descriptors=(1, 2))
 
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> None:
+        """Note a snapshot that the test asks for by its name, or at run time."""
+        self._snapshots = self._snapshots or fixturedef.argname == "snapshot"
+
     def pytest_runtest_logstart(self) -> None:
         """Tell that the test begins."""
         self._channel.send("began", None)
@@ -97,6 +103,8 @@ class Child:
         data: dict[str, Any] = config.hook.pytest_report_to_serializable(
             config=config, report=report
         )
+        if self._snapshots:
+            data[SNAPSHOTS] = True
         data[OPAQUE] = isinstance(data["longrepr"], str) and hasattr(report.longrepr, "toterminal")
         for name, value in list(data.items()):
             if _travels(value):
@@ -137,6 +145,7 @@ class Child:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         """Tell that this was all, once every plugin has finished."""
+        keep_snapshots(self._config)
         yield
         self._channel.send("end", int(session.exitstatus))
 

@@ -6,6 +6,7 @@ plugins, conftest files and options; only what it collects is narrowed, once all
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ BOOTSTRAP = Path(__file__).with_name("bootstrap.py")
 
 PATH_AT_START = tuple(entry for entry in sys.path if isinstance(entry, str))
 """The import path when the first fresh test was collected, but for what Python ignores in it."""
+
+_BUNDLE = re.compile(r"-([^cmWX]*)([cmWX]?)(.*)", re.DOTALL)
+"""A word of options: letters, perhaps one that takes a value, and that value."""
 
 
 def interpreter_flags(orig_argv: Sequence[str]) -> list[str]:
@@ -34,16 +38,19 @@ def interpreter_flags(orig_argv: Sequence[str]) -> list[str]:
             continue
         if not word.startswith("-") or word in ("-", "--"):
             break
-        for index, letter in enumerate(word[1:], start=1):
-            if letter in "cm":  # what to run begins here
-                return flags + ([word[:index]] if index > 1 else [])
-            if letter in "WX":
-                flags.append(word)
-                if index == len(word) - 1:
-                    flags.append(next(words, ""))
-                break
-        else:
-            flags.append(word)
+        match = _BUNDLE.fullmatch(word)
+        assert match is not None, "it matches any word that begins so"
+        letters, taking, value = match.groups()
+        letters = letters.replace("i", "")  # nobody is there to talk to afterwards
+        if taking in ("W", "X"):
+            flags.append(f"-{letters}{taking}{value}")
+            if not value:
+                flags.append(next(words, ""))
+            continue
+        if letters:
+            flags.append(f"-{letters}")
+        if taking:  # what to run begins here
+            break
     return flags
 
 

@@ -179,8 +179,8 @@ def _is_variable(name: object, value: object) -> bool:
 
 
 def environment_of(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of one run: the caller's, changed as the arm says."""
-    changed = {**environment, **run.environment}
+    """The environment of one run: the caller's, changed as the arm says; nobody talks to it."""
+    changed = {**environment, "PYTHONINSPECT": None, **run.environment}
     return {name: value for name, value in changed.items() if value is not None}
 
 

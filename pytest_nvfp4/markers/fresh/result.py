@@ -108,9 +108,13 @@ class Result:
         ended = self.ended
         if ended is None or self.stop is not None:
             return ""
-        return self.trouble or classify(
+        found = self.trouble or classify(
             ended, phase=self.phase, began=self.began, timeout=self.timeout
         )
+        set_up = any(report.when == SETUP and report.passed for report in self.reports)
+        if not found and set_up and self.call is None:
+            return "the fresh process set the test up and did not call it; is there --setup-only?"
+        return found
 
     def leftovers(self) -> list[tuple[str, str]]:
         """What was printed and not reported, as sections of a report."""

@@ -237,6 +237,19 @@ def test_a_test_that_is_not_there_in_the_child_is_no_success(pytester, run):
     assert failure_of(result).startswith("the fresh process")
 
 
+@pytest.mark.parametrize("option", ["--setup-only", "--setup-plan", "--collect-only"])
+def test_a_test_that_is_not_called_in_the_child_is_no_success(pytester, run, option):
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.mark.fresh_process(arms={{"run": {{}}, "not": {{"PYTEST_ADDOPTS": "{option}"}}}})
+        def test_it():
+            pass
+    """)
+    result = run(returncode=1)
+    assert failure_of(result).startswith("the fresh process ")
+
+
 def test_a_module_that_breaks_in_the_child_shows_why(pytester, run):
     pytester.makepyfile("""
         import os, pytest

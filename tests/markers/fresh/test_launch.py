@@ -17,6 +17,8 @@ from pytest_nvfp4.markers.fresh.launch import interpreter_flags
         (["python", "-uWerror", "x.py"], ["-uWerror"]),
         (["python", "-uW", "error", "x.py"], ["-uW", "error"]),
         (["python", "--check-hash-based-pycs", "never", "-m", "pytest"], ["--check-hash-based-pycs", "never"]),
+        (["python", "-i", "-Bi", "-im", "pytest", "-i"], ["-B"]),
+        (["python", "-iXdev", "-Ic", "import pytest"], ["-Xdev", "-I"]),
         (["python", "-"], []),
         (["python"], []),
     ],
