@@ -129,7 +129,7 @@ def test_what_failed_last_runs_first_or_alone(both):
     assert_agree(*both(*arguments))
     plain, fresh = both(*arguments)
     assert_agree(plain, fresh)
-    assert any("run-last-failure: rerun previous 2 failures" in line for line in fresh[1])
+    assert any("run-last-failure: rerun previous 3 failures" in line for line in fresh[1])
 
 
 def test_uncaptured_output_is_seen_at_once(both):
