@@ -86,7 +86,14 @@ def read_request(
             raise RequestError(f"{MARK}({name}={value!r}) is not possible; use {_FORMS[name]}")
     arms: Mapping[str, Mapping[str, str | None]] = options.get("arms") or {}
     order = options.get("order") or _default_order(options.get("runs"), len(arms))
+    runs = _runs(order, arms, options.get("runs"))
     compare = options.get("compare") or EQUAL
+    rules = {"": compare} if isinstance(compare, str) else {"": EQUAL, **compare}
+    if WITHIN_ARMS in rules.values() and len({run.arm for run in runs}) == len(runs):
+        raise RequestError(
+            f"{MARK}(compare={compare!r}) compares the runs of one arm, and no arm runs twice; "
+            "give more runs="
+        )
     at_least = options.get("at_least")
     if at_least is not None and len(arms) != 2:
         raise RequestError(
@@ -94,9 +101,9 @@ def read_request(
             "give arms={…} with two"
         )
     return Request(
-        runs=_runs(order, arms, options.get("runs")),
+        runs=runs,
         timeout=options.get("timeout", timeout),
-        compare={"": compare} if isinstance(compare, str) else {"": EQUAL, **compare},
+        compare=rules,
         at_least=at_least,
         order=order,
     )

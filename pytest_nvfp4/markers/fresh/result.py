@@ -114,7 +114,8 @@ class Result:
         found = self.trouble or classify(
             ended, phase=self.phase, began=self.began, timeout=self.timeout
         )
-        if not found and self.call is None and self.verdict_of_reports == "passed":
+        set_up = any(report.when == SETUP and report.passed for report in self.reports)
+        if not found and set_up and self.call is None:
             return "the fresh process set the test up and did not call it; is there --setup-only?"
         return found
 

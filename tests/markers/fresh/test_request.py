@@ -85,6 +85,8 @@ def test_comparison_is_for_all_or_for_names():
         ({"timeout": "3"}, ["timeout='3'"]),
         ({"compare": "all"}, ["compare='all'", "within-arms"]),
         ({"compare": {"x": "all"}}, ["compare="]),
+        ({"compare": "within-arms"}, ["no arm runs twice", "runs="]),
+        ({"arms": ARMS, "compare": {"x": "within-arms"}}, ["no arm runs twice"]),
         ({"at_least": 1.0}, ["two arms", "there are 0"]),
         ({"arms": ARMS, "at_least": -1}, ["at_least=-1"]),
     ],
