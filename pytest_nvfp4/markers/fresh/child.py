@@ -97,7 +97,7 @@ class Child:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell a report; where our output is seen at once, wait until the report is, too."""
         shown = self._config.getoption("capture", "fd") == "no"
-        if shown:
+        if shown and sys.stdout is not None:
             sys.stdout.flush()
         self._channel.send("report", self._plain(report))
         if shown:
