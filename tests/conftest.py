@@ -1,9 +1,15 @@
 """What all tests share: pytest's own tool for testing plugins."""
 
 import os
+import signal
 
 pytest_plugins = ["pytester"]
 
 # The runs that tests make are not the run that GitHub shows: they write no summary of theirs.
 for _name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
     os.environ.pop(_name, None)
+
+# A shell starts what it runs in the background with SIGINT ignored, and every child inherits that:
+# whoever is to be interrupted by a test would never hear of it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
