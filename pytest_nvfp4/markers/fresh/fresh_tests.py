@@ -169,8 +169,10 @@ class FreshTests:
         return results
 
     def _start(self, item: pytest.Item, run: Run, request: Request) -> Start:
+        if self._launcher is None:  # the marker was added after collection
+            self.prepare()
         launcher = self._launcher
-        assert launcher is not None, "prepare comes first"
+        assert launcher is not None
         letter = launcher.letter(item)
         letter["run"] = {"number": run.number, "runs": len(request.runs), "arm": run.arm}
         letter["basetemp"] = str(self._folder())

@@ -37,6 +37,18 @@ def test_a_mistake_in_a_late_marker_fails_the_test(pytester, run):
     result.assert_outcomes(errors=1)
 
 
+def test_a_marker_added_after_collection_counts(pytester, run):
+    pytester.makeconftest("""
+        import pytest
+        def pytest_runtestloop(session):
+            for item in session.items:
+                item.add_marker(pytest.mark.fresh_process)
+    """)
+    pytester.makepyfile("import os\ndef test_it(): open('pid', 'w').write(str(os.getppid()))")
+    run().assert_outcomes(passed=1)
+    assert (pytester.path / "pid").read_text() != str(os.getpid())
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1e9"])
 def test_a_bad_timeout_is_a_usage_error(pytester, run, value):
     pytester.makepyfile("def test_it(): pass")
