@@ -139,8 +139,8 @@ class ServesBeyondTheMaximum(Faulty):
 class CountsEveryMiss(Faulty):
     """Counts a request beyond the maximum again whenever it comes."""
 
-    breaks = ("LOOK-4", "LOOK-6", "WARM-8")
-    controls = ("LOOK-3",)
+    breaks = ("LOOK-6", "WARM-8")
+    controls = ("LOOK-4",)
 
     def plan(self, session, m, n, k, *, capturing=False, timings=None):
         found = super().plan(session, m, n, k, capturing=capturing, timings=timings)
