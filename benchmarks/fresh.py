@@ -27,7 +27,10 @@ FILES = {
     "forked": "@pytest.mark.forked\ndef test_{n}(): pass\n",
     "isolate": "@pytest.mark.isolate\ndef test_{n}(): pass\n",
 }
-PEERS = {"forked": ("pytest_forked", "pytest_forked"), "isolate": ("pytest_isolate", "pytest_isolate.plugin")}
+PEERS = {
+    "forked": ("pytest_forked", "pytest_forked"),
+    "isolate": ("pytest_isolate", "pytest_isolate.plugin"),
+}
 
 
 def run(folder: Path, *words: str) -> float:

@@ -68,6 +68,9 @@ class Together:
         with self._changed:
             self._sent += 1
             self._changed.notify_all()
+        if index in self._ready and len(self._ready) < self._count:
+            # What is asked is whether a hit waits for a tuning, so one has to be under way.
+            self._tuning.wait(10 * PATIENCE_SECONDS)
         try:
             self._answers[index] = self._ask(index)
         except BaseException as error:  # raised by `run`, in the caller's thread
