@@ -1,5 +1,6 @@
 """Locks for tests, and others who hold them."""
 
+import os
 import subprocess
 import sys
 
@@ -30,6 +31,15 @@ class Holder:
         self.kill()
         self.process.stdin.close()
         self.process.stdout.close()
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch):
+    """No setting of this run reaches those that tests make."""
+    for name in os.environ:
+        ours = name.startswith(("PYTEST_", "NVFP4_", "VT_", "COLUMNS"))
+        if ours and name != "PYTEST_CURRENT_TEST":
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -2,11 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from pytest_nvfp4.markers.marks import Marks, named_options
 from pytest_nvfp4.markers.paths import RequestError
 
 MARK = "fresh_process"
@@ -64,23 +65,12 @@ def sorted_by_letter(request: Request) -> list[Run]:
     return [run for _, run in sorted(zip(letters, request.runs, strict=True), key=lambda p: p[0])]
 
 
-def read_request(
-    marks: Iterable[tuple[tuple[object, ...], Mapping[str, object]]], timeout: float | None = None
-) -> Request:
+def read_request(marks: Marks, timeout: float | None = None) -> Request:
     """What a test's markers ask for; each is (arguments, options), and of two the first wins.
 
     `timeout` is for those who name none.
     """
-    options: dict[str, Any] = {}
-    for arguments, given in marks:
-        if arguments:
-            raise RequestError(
-                f"{MARK} takes named options only; write runs={arguments[0]!r} if that is meant"
-            )
-        unknown = next((name for name in given if name not in _FORMS), None)
-        if unknown is not None:
-            raise RequestError(f"{MARK} has no option {unknown!r}; it has {', '.join(_FORMS)}")
-        options = {**given, **options}
+    options = named_options(MARK, marks, _FORMS, "write runs={} if that is meant")
     for name, value in options.items():
         if not _well_formed(name, value):
             raise RequestError(f"{MARK}({name}={value!r}) is not possible; use {_FORMS[name]}")

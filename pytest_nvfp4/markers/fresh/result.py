@@ -85,11 +85,8 @@ class Result:
     @property
     def verdict(self) -> str:
         """The outcome in pytest's words: failed, skipped, xfailed, xpassed or passed."""
-        return "failed" if self.failed else self.verdict_of_reports
-
-    @property
-    def verdict_of_reports(self) -> str:
-        """The outcome in the same words, where nothing failed."""
+        if self.failed:
+            return "failed"
         marked = any(hasattr(report, "wasxfail") for report in self.reports)
         if any(report.skipped for report in self.reports if _is_phase(report)):
             return "xfailed" if marked else "skipped"
@@ -100,11 +97,6 @@ class Result:
         """The report of the call, if it came that far."""
         found = [report for report in self.reports if _is_phase(report) and report.when == CALL]
         return found[0] if found else None
-
-    @property
-    def duration(self) -> float:
-        """Seconds from setup to teardown, as reported."""
-        return sum(report.duration for report in self.reports if _is_phase(report))
 
     def problem(self) -> str:
         """What is wrong with how the process ended, in one sentence and more lines; or nothing."""

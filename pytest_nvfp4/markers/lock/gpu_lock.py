@@ -19,6 +19,7 @@ from pytest_nvfp4.markers.lock.holders import describe_process, user_name
 from pytest_nvfp4.markers.lock.kernel_locks import PROC, process
 from pytest_nvfp4.markers.lock.lock_file import LockError, LockFile
 from pytest_nvfp4.markers.lock.nvml import Card
+from pytest_nvfp4.markers.marks import Marks, named_options
 from pytest_nvfp4.markers.options import DEFAULT_PATH
 from pytest_nvfp4.markers.paths import RequestError, expand
 
@@ -55,20 +56,9 @@ class Lock:
     exclusive: bool = True
 
 
-def read_request(
-    marks: Iterable[tuple[tuple[object, ...], Mapping[str, object]]], defaults: Request
-) -> Request:
+def read_request(marks: Marks, defaults: Request) -> Request:
     """What a test's markers ask for; each is (arguments, options), and of two the first wins."""
-    options: dict[str, object] = {}
-    for arguments, given in marks:
-        if arguments:
-            raise RequestError(
-                f"{MARK} takes named options only; write path={arguments[0]!r} if that is a path"
-            )
-        unknown = next((name for name in given if name not in _FORMS), None)
-        if unknown is not None:
-            raise RequestError(f"{MARK} has no option {unknown!r}; it has {', '.join(_FORMS)}")
-        options = {**given, **options}
+    options = named_options(MARK, marks, _FORMS, "write path={} if that is a path")
     checked = {name: _checked(name, value) for name, value in options.items()}
     return replace(defaults, **checked)  # type: ignore[arg-type]
 

@@ -1,18 +1,10 @@
 """Projects for `fresh_process`, and runs of pytest in them."""
 
-import os
 import sys
 
 import pytest
 
 collect_ignore = ["battery"]  # a project of its own
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch):
-    for name in os.environ:
-        if name.startswith(("PYTEST_", "NVFP4_", "COLUMNS")) and name != "PYTEST_CURRENT_TEST":
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Files to freeze, and pytest runs of their own in which they are frozen."""
 
 import json
-import os
 import sys
 import xml.etree.ElementTree as ET
 
@@ -32,13 +31,6 @@ def start(**variables):
 def engine():
     return start()
 """
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch):
-    for name in os.environ:
-        if name.startswith(("PYTEST_", "NVFP4_", "VT_")) and name != "PYTEST_CURRENT_TEST":
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -52,13 +52,6 @@ def test_locked(number, journal):
 """
 
 
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch):
-    for name in os.environ:
-        if name.startswith(("PYTEST_", "NVFP4_")) and name != "PYTEST_CURRENT_TEST":
-            monkeypatch.delenv(name)
-
-
 @pytest.fixture
 def project(pytester, path):
     """``project(code)`` makes a test file whose ``{path!r}`` is the lock's."""
