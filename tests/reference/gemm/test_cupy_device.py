@@ -207,6 +207,19 @@ def test_every_value_under_every_scale_is_expanded_exactly(card: CupyBackend) ->
     assert (found.astype(np.float64) == matrix.expanded()).all()
 
 
+def test_operands_made_on_the_card_show_the_order_of_a_sum(card: CupyBackend) -> None:
+    one, again, other = (card.operand(77, 1056, seed) for seed in (5, 5, 6))
+    problem = card.product(one, card.operand(203, 1056, 7), 2.0**-20)
+    a, b = problem.a, problem.b
+    assert operands.to_host(problem.device, again).values.tobytes() == a.values.tobytes()
+    assert operands.to_host(problem.device, other).values.tobytes() != a.values.tobytes()
+    assert set(np.concatenate([a.values & 15, a.values >> 4]).ravel()) == set(range(16))
+    assert swizzle(a.linear_scales()).tobytes() == a.scales.tobytes(), "padding is not zero"
+    assert {int(a.linear_scales().min()), int(a.linear_scales().max())} == {0x08, 0x77}
+    expected = 2.0**-20 * dequantized_product(a, b)
+    assert relative_error(run(card, 4, problem), expected) <= TOLERANCES["bf16"]
+
+
 def test_a_graph_replays_every_tactic(card: CupyBackend, rng: random.Random) -> None:
     problem = card.prepare(rng.randint(1, 300), 8 * rng.randint(5, 90), 1024, 1)
     for tactic in range(32):

@@ -33,9 +33,13 @@ def build(environment: dict[str, str], number: int = 90) -> tuple[Path, list[str
 
 
 def left(folder: Path) -> set[str]:
-    """What a build left in its cache, locks aside."""
+    """What a build left in its cache, locks and what is known of the headers aside."""
     cache = folder / "cache"
-    return {path.name for path in cache.iterdir() if path.suffix != ".lock"}
+    return {
+        path.name
+        for path in cache.iterdir()
+        if path.suffix != ".lock" and not path.name.startswith("headers-")
+    }
 
 
 def builder(environment: dict[str, str]) -> "subprocess.Popen[str]":
@@ -144,6 +148,25 @@ def test_the_digest_changes_with_all_that_a_library_is_made_of(
             digests.append(recipe(environment).digest)
     assert len(set(digests)) == len(digests)
     assert len(sources) == 5
+
+
+def test_headers_are_read_once_and_again_after_an_edit_that_hides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = fake_toolchain(tmp_path)
+    first = recipe(environment)
+    header = tmp_path / "include" / "cute" / "tensor.hpp"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read again"))
+        assert recipe(environment) == first
+    times = header.stat()
+    header.write_text(header.read_text().replace("tensor", "TENSOR"))
+    os.utime(header, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert recipe(environment).digest != first.digest
+    for note in (tmp_path / "cache").glob("headers-*"):
+        note.write_text("no digest")
+    header.write_text(header.read_text().replace("TENSOR", "tensor"))
+    assert recipe(environment) == first
 
 
 def test_where_the_headers_lie_decides_nothing(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from .kernels import Kernels
 from .metadata import import_metadata, native_metadata
 from .operands import CupyProblem, DeviceMatrix
 
-RUNNER_SEED = 0
+ACTIVATION_SEED, WEIGHT_SEED = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class CupyBackend:
         self._progress = progress
         self._lock = threading.Lock()
         self._made: _Engine | None = None
-        self._weight: tuple[tuple[int, int], DeviceMatrix] | None = None
+        self._weight: DeviceMatrix | None = None
         self._recording = threading.local()
 
     def available(self) -> bool:
@@ -89,16 +89,27 @@ class CupyBackend:
         """
         engine = self._engine()
         self._check_size(engine.device, m, n, k)
+        _check_room("host", 12 * max(m, n) * k, available_memory(), (m, n, k))
         a = self._quantized(engine, random_activation(m, k, seed), direct=direct)
         b = self._quantized(engine, random_weight(n, k, seed), direct=direct)
-        return self._problem(engine, a, b, _alpha(a, b))
+        return self.product(a, b, alpha_of(a.global_scale, b.global_scale))
+
+    def operand(self, rows: int, k: int, seed: int) -> DeviceMatrix:
+        """Something to measure with, made on the card; see `operands.synthetic`."""
+        engine = self._engine()
+        return operands.synthetic(engine.device, engine.kernels, rows, k, seed)
+
+    def product(self, a: DeviceMatrix, b: DeviceMatrix, alpha: float = 1.0) -> CupyProblem:
+        """A product of operands that are on the card already."""
+        engine = self._engine()
+        return operands.problem(engine.device, engine.kernels, a, b, alpha)
 
     def problem(self, a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float) -> CupyProblem:
         """A product of operands that are given."""
         engine = self._engine()
         device, kernels = engine.device, engine.kernels
         left, right = (operands.from_host(device, kernels, matrix) for matrix in (a, b))
-        return operands.problem(device, kernels, left, right, alpha)
+        return self.product(left, right, alpha)
 
     def run_tactic(self, tactic_id: int, problem: CupyProblem) -> None:
         """Queue the product; a `LaunchError` concerns this tactic alone.
@@ -127,19 +138,17 @@ class CupyBackend:
         return operands.output(problem)
 
     def runner(self, m: int, n: int, k: int) -> Callable[[int], None]:
-        """Runs on one problem, prepared now; its weight is kept for the next M."""
+        """Runs on one problem, made on the card now; its weight is kept for the next M."""
         engine = self._engine()
         self._check_size(engine.device, m, n, k)
         with self._lock:
             kept = self._weight
-        if kept is None or kept[0] != (n, k):
+        if kept is None or (kept.rows, kept.k) != (n, k):
             self._weight = kept = None  # its memory is free before the next takes as much
-            weight = self._quantized(engine, random_weight(n, k, RUNNER_SEED), direct=True)
-            kept = (n, k), weight
+            kept = self.operand(n, k, WEIGHT_SEED)
             with self._lock:
                 self._weight = kept
-        a = self._quantized(engine, random_activation(m, k, RUNNER_SEED), direct=True)
-        prepared = self._problem(engine, a, kept[1], _alpha(a, kept[1]))
+        prepared = self.product(self.operand(m, k, ACTIVATION_SEED), kept)
         return lambda tactic_id: self.run_tactic(tactic_id, prepared)
 
     def timer(self, m: int, n: int, k: int) -> CupyTimer:
@@ -219,23 +228,16 @@ class CupyBackend:
         )
 
     @staticmethod
-    def _problem(engine: _Engine, a: DeviceMatrix, b: DeviceMatrix, alpha: float) -> CupyProblem:
-        return operands.problem(engine.device, engine.kernels, a, b, alpha)
-
-    @staticmethod
     def _check_size(device: Device, m: int, n: int, k: int) -> None:
         check_shape(m, n, k)
-        places = (
-            ("card", operands.device_bytes(m, n, k), device.free_bytes()),
-            ("host", 12 * max(m, n) * k, available_memory()),
+        needed = operands.device_bytes(m, n, k)
+        _check_room("card", needed, device.free_bytes(), (m, n, k))
+
+
+def _check_room(place: str, needed: int, free: int | None, shape: tuple[int, int, int]) -> None:
+    if free is not None and needed > free:
+        m, n, k = shape
+        raise MemoryError(
+            f"M = {m}, N = {n}, K = {k} needs {needed / 1e9:.1f} GB on the {place}, where "
+            f"{free / 1e9:.1f} GB are free; use a smaller shape or free memory."
         )
-        for place, needed, free in places:
-            if free is not None and needed > free:
-                raise MemoryError(
-                    f"M = {m}, N = {n}, K = {k} needs {needed / 1e9:.1f} GB on the {place}, where "
-                    f"{free / 1e9:.1f} GB are free; use a smaller shape or free memory."
-                )
-
-
-def _alpha(a: DeviceMatrix, b: DeviceMatrix) -> float:
-    return alpha_of(a.global_scale, b.global_scale)

@@ -30,6 +30,7 @@ CUTLASS_STATUS = (
 """What `cutlass::Status` calls its values, in order."""
 
 _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+_SEED = ctypes.c_ulonglong
 
 
 class Product(ctypes.Structure):
@@ -83,6 +84,7 @@ class Kernels:
         self.quantize_linear = self._typed("quantize_linear", *quantize)
         self.swizzle = self._typed("swizzle", _POINTER, _INT, _INT, _POINTER, _POINTER)
         self.expand = self._typed("expand", _POINTER, _POINTER, _INT, _INT, _POINTER, _POINTER)
+        self.randomize = self._typed("randomize", _SEED, _INT, _INT, _POINTER, _POINTER, _POINTER)
         self.delay = self._typed("delay", _INT, _POINTER)
 
     def run(self, tactic_id: int, product: Product, stream: int) -> int:

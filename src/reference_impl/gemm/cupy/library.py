@@ -63,7 +63,7 @@ def recipe(
     digest = hashlib.sha256()
     parts = [
         toolchain.compiler_version(),
-        toolchain.headers_digest(),
+        toolchain.headers_digest(folder),
         repr(flags),
         *(repr(unit) for unit in units(architecture)),
         *(f"{name}\n{text}" for name, text in sorted(sources().items())),

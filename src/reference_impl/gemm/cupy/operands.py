@@ -145,6 +145,21 @@ def quantize(
     return _expanded(device, kernels, matrix)
 
 
+def synthetic(device: Device, kernels: Kernels, rows: int, k: int, seed: int) -> DeviceMatrix:
+    """An operand made on the card: any E2M1 values, under E4M3 scales from 2^-6 to 240.
+
+    It depends on the arguments alone. Nothing is quantized and nothing copied, so it costs no more
+    than writing it.
+    """
+    values = device.filled(padded(rows) * k // 2, 0)
+    scales = device.filled(swizzled_size(rows, k // BLOCK), 0)
+    with device.active():
+        status = kernels.randomize(seed, rows, k, values.ptr, scales.ptr, device.stream.ptr)
+        device.check(status, "making an operand")
+    matrix = DeviceMatrix(rows=rows, k=k, global_scale=1.0, values=values, scales=scales)
+    return _expanded(device, kernels, matrix)
+
+
 def from_host(device: Device, kernels: Kernels, matrix: Nvfp4Matrix) -> DeviceMatrix:
     """A copy on the card, expanded there."""
     copy = DeviceMatrix(

@@ -9,6 +9,7 @@ An empty variable is unset. Nothing is imported to find the headers, and nothing
 before a build needs it.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -51,14 +52,33 @@ class Toolchain:
             ) from error
         return done.stdout
 
-    def headers_digest(self) -> str:
-        """A digest of every header's path and bytes: an edited header makes another library."""
+    def headers_digest(self, memory: Path) -> str:
+        """A digest of every header's path and bytes: an edited header makes another library.
+
+        Reading them all takes longer than a frozen start may, so the digest is kept in the folder
+        `memory` under everything that an edit changes: each file's inode, size and times.
+        """
+        files = sorted(path for path in self.include.rglob("*") if path.is_file())
+        seen = hashlib.sha256()
+        for path in files:
+            found = path.stat()
+            facts = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            seen.update(f"{path} {facts}\n".encode())
+        note = memory / f"headers-{seen.hexdigest()[:32]}"
+        with contextlib.suppress(OSError, UnicodeError):
+            known = note.read_text(encoding="ascii")
+            if re.fullmatch("[0-9a-f]{64}", known):
+                return known
         digest = hashlib.sha256()
-        for path in sorted(self.include.rglob("*")):
-            if path.is_file():
-                content = path.read_bytes()
-                digest.update(f"{path.relative_to(self.include)} {len(content)}\n".encode())
-                digest.update(content)
+        for path in files:
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(self.include)} {len(content)}\n".encode())
+            digest.update(content)
+        with contextlib.suppress(OSError):  # then it is worked out again the next time
+            memory.mkdir(parents=True, exist_ok=True)
+            draft = note.with_name(f".{note.name}-{os.getpid()}")
+            draft.write_text(digest.hexdigest(), encoding="ascii")
+            os.replace(draft, note)
         return digest.hexdigest()
 
 

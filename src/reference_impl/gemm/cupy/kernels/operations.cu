@@ -1,4 +1,5 @@
-// Everything beside the product: quantize, swizzle scales, expand, and keep the device busy.
+// Everything beside the product: quantize, swizzle scales, expand, make operands to measure, and keep
+// the device busy.
 //
 // Compiled without fast math: divisions are IEEE divisions, subnormals stay, and the quantizer's
 // bytes are those of the reference on the CPU.
@@ -99,6 +100,30 @@ __global__ void expand_row(const uint8_t* values, const uint8_t* scales, int k, 
   }
 }
 
+// The bits of a counter, well mixed: what a thread writes depends on its place and the seed alone.
+__device__ unsigned scattered(unsigned long long seed, size_t place) {
+  unsigned long long bits = seed * 0x9E3779B97F4A7C15ull + place + 1;
+  bits = (bits ^ bits >> 33) * 0xFF51AFD7ED558CCDull;
+  bits = (bits ^ bits >> 33) * 0xC4CEB9FE1A85EC53ull;
+  return static_cast<unsigned>(bits >> 32);
+}
+
+__global__ void random_values(unsigned long long seed, size_t words, unsigned* values) {
+  const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
+  for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += stride) {
+    values[i] = scattered(seed, i);
+  }
+}
+
+// E4M3 from 2^-6 to 240: scales so unlike that float32 sums show their order.
+__global__ void random_scales(unsigned long long seed, int columns, uint8_t* scales) {
+  const int row = blockIdx.x;
+  for (int column = threadIdx.x; column < columns; column += blockDim.x) {
+    const unsigned bits = scattered(~seed, static_cast<size_t>(row) * columns + column);
+    scales[swizzled_offset(row, column, columns)] = static_cast<uint8_t>(0x08 + bits % 0x70);
+  }
+}
+
 // A loop of short sleeps, because one sleep may not be longer than a millisecond.
 __global__ void sleep_microseconds(int microseconds) {
   for (int i = 0; i < microseconds; ++i) __nanosleep(1000);
@@ -151,6 +176,17 @@ NVFP4_EXPORT int nvfp4_swizzle(const uint8_t* linear, int rows, int k, uint8_t* 
 NVFP4_EXPORT int nvfp4_expand(const uint8_t* values, const uint8_t* scales, int rows, int k, void* expanded,
                               void* stream) {
   expand_row<<<rows, kThreads, 0, on(stream)>>>(values, scales, k, static_cast<__half*>(expanded));
+  return nvfp4::last_error();
+}
+
+// Any E2M1 values under wide scales; `scales` is zero where it is padding.
+NVFP4_EXPORT int nvfp4_randomize(unsigned long long seed, int rows, int k, unsigned* values, uint8_t* scales,
+                                 void* stream) {
+  const size_t words = static_cast<size_t>(rows) * (k / 8);
+  const size_t blocks = (words + kThreads - 1) / kThreads;
+  random_values<<<static_cast<unsigned>(blocks < 4096 ? blocks : 4096), kThreads, 0, on(stream)>>>(seed, words,
+                                                                                                    values);
+  random_scales<<<rows, kThreads, 0, on(stream)>>>(seed, k / kBlock, scales);
   return nvfp4::last_error();
 }
 
