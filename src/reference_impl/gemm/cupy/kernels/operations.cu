@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kBlock = 16;        // values along K that share a scale
 constexpr int kThreads = 256;
+constexpr int kWordsPerThread = 4;
 constexpr float kLargestScale = 448.0f;
 constexpr float kLargestValue = 6.0f;
 
@@ -35,10 +36,13 @@ __device__ __half from_e4m3(uint8_t scale) {
   return __half(__nv_cvt_fp8_to_halfraw(scale, __NV_E4M3));
 }
 
-// The exponent and the mantissa bit of E2M1 are those of a half, 2^14 too small.
-__device__ __half expand(unsigned code, __half scale) {
-  const __half small = __ushort_as_half(static_cast<unsigned short>((code & 7) << 9 | (code & 8) << 12));
-  return __hmul(__hmul(small, __ushort_as_half(0x7400)), scale);  // 0x7400 is 2^14
+// Two neighbours along K, in the low byte. The exponent and the mantissa bit of E2M1 are those of a
+// half, 2^14 too small; both products are exact.
+__device__ unsigned expand(unsigned pair, __half2 scale) {
+  unsigned small = (pair & 0x07) << 9 | (pair & 0x08) << 12 | (pair & 0x70) << 21 | (pair & 0x80) << 24;
+  const __half2 whole = __hmul2(reinterpret_cast<__half2&>(small), __half2half2(__ushort_as_half(0x7400)));
+  const __half2 scaled = __hmul2(whole, scale);  // 0x7400 is 2^14
+  return reinterpret_cast<const unsigned&>(scaled);
 }
 
 __global__ void largest_magnitude(const float* numbers, size_t count, unsigned* largest) {
@@ -81,22 +85,30 @@ __global__ void swizzle(const uint8_t* linear, int columns, uint8_t* swizzled) {
   }
 }
 
-// One thread 8 values: 4 bytes in, 16 out.
-__global__ void expand_row(const uint8_t* values, const uint8_t* scales, int k, __half* expanded) {
+// A block works on one row. A thread takes four words of 8 values, all loaded before the first is used:
+// 4 bytes in and 16 out for each, next to those of its neighbours.
+__global__ void expand_row(const unsigned* values, const uint8_t* scales, int row_words, uint4* expanded) {
   const int row = blockIdx.x;
-  const size_t start = static_cast<size_t>(row) * (k / 8);
-  const auto* words = reinterpret_cast<const unsigned*>(values) + start;
-  auto* results = reinterpret_cast<uint4*>(expanded) + start;
-  for (int i = threadIdx.x; i < k / 8; i += blockDim.x) {
-    const unsigned word = words[i];
-    const __half scale = from_e4m3(scales[swizzled_offset(row, i / 2, k / kBlock)]);
-    unsigned pair[4];
-    for (int j = 0; j < 4; ++j) {
-      const unsigned low = __half_as_ushort(expand(word >> (8 * j) & 15, scale));
-      const unsigned high = __half_as_ushort(expand(word >> (8 * j + 4) & 15, scale));
-      pair[j] = low | high << 16;
+  const size_t start = static_cast<size_t>(row) * row_words;
+  const int first = blockIdx.y * kWordsPerThread * blockDim.x + threadIdx.x;
+  unsigned words[kWordsPerThread] = {};
+  uint8_t bytes[kWordsPerThread] = {};
+#pragma unroll
+  for (int i = 0; i < kWordsPerThread; ++i) {
+    const int word = first + i * blockDim.x;
+    if (word < row_words) {
+      words[i] = values[start + word];
+      bytes[i] = scales[swizzled_offset(row, word / 2, row_words / 2)];
     }
-    results[i] = make_uint4(pair[0], pair[1], pair[2], pair[3]);
+  }
+#pragma unroll
+  for (int i = 0; i < kWordsPerThread; ++i) {
+    const int word = first + i * blockDim.x;
+    if (word < row_words) {
+      const __half2 scale = __half2half2(from_e4m3(bytes[i]));
+      expanded[start + word] = make_uint4(expand(words[i], scale), expand(words[i] >> 8, scale),
+                                          expand(words[i] >> 16, scale), expand(words[i] >> 24, scale));
+    }
   }
 }
 
@@ -175,7 +187,13 @@ NVFP4_EXPORT int nvfp4_swizzle(const uint8_t* linear, int rows, int k, uint8_t* 
 
 NVFP4_EXPORT int nvfp4_expand(const uint8_t* values, const uint8_t* scales, int rows, int k, void* expanded,
                               void* stream) {
-  expand_row<<<rows, kThreads, 0, on(stream)>>>(values, scales, k, static_cast<__half*>(expanded));
+  const int row_words = k / 8;
+  const int wanted = (row_words + kWordsPerThread - 1) / kWordsPerThread;
+  const int threads = wanted < kThreads ? (wanted + 31) / 32 * 32 : kThreads;
+  const int per_block = threads * kWordsPerThread;
+  const dim3 blocks(rows, (row_words + per_block - 1) / per_block);
+  expand_row<<<blocks, threads, 0, on(stream)>>>(reinterpret_cast<const unsigned*>(values), scales, row_words,
+                                                 static_cast<uint4*>(expanded));
   return nvfp4::last_error();
 }
 
