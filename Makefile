@@ -4,6 +4,8 @@
 # And two about others:
 #   make flashinfer     install FlashInfer and torch in build/, a few hundred MB
 #   make adapters       the suite against FlashInfer 0.6.13 and 0.7.4, and vLLM's cache file helper
+# And one on a machine with an NVIDIA GPU and nvcc:
+#   make gpu            build the kernels, test, run the suite on the card, and measure
 # Each sets itself up in .venv the first time.
 
 PYTHON ?= python3
@@ -17,7 +19,7 @@ WRITER := build/flashinfer-0.6.13/bin/python
 FLASHINFER := build/flashinfer-0.6.13/ready build/flashinfer-0.7.4/ready
 KNOWN := src/adapters/deviations
 
-.PHONY: conformance test lint wheel flashinfer adapters clean
+.PHONY: conformance test lint wheel flashinfer adapters gpu clean
 
 # FIMP-11 needs a document that FlashInfer wrote; without one it is skipped by name.
 conformance: $(READY)
@@ -62,6 +64,15 @@ adapters: $(READY) flashinfer
 	else \
 	    echo "vllm-publication was skipped: vLLM 0.25.0 is not installed, and NVFP4_VLLM_CACHE_HELPER names no file of it"; \
 	fi
+
+# GPU_PYTHON is one that has this project, CuPy and the headers of CUTLASS; it is made if not given.
+gpu: $(if $(GPU_PYTHON),,build/gpu-ready)
+	$(or $(GPU_PYTHON),$(BIN)/python) benchmarks/gpu.py build/gpu $(STAGES)
+
+build/gpu-ready: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gpu]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps flashinfer-python==0.6.13
+	@mkdir -p build && touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -1,6 +1,7 @@
 """What tuning needs from a back end, and which one this process uses.
 
-    NVFP4_REFERENCE_BACK_END   numpy (on every CPU, and the default) or cupy (an NVIDIA card)
+    NVFP4_REFERENCE_BACK_END   numpy (on every CPU, and the default), cupy (an NVIDIA card), or
+                               auto: cupy where it can run, and numpy elsewhere
 
 The environment of tuned plans is that of the back end: what was measured on a card is never taken
 for what a CPU would choose. A back end that is asked for and cannot run is a rejection, and no
@@ -17,7 +18,7 @@ from .members import shown
 from .profiling import Timer
 
 BACK_END = "NVFP4_REFERENCE_BACK_END"
-NUMPY, CUPY = "numpy", "cupy"
+NUMPY, CUPY, AUTO = "numpy", "cupy", "auto"
 
 _PACKAGE = f"{__package__}.gemm"
 
@@ -33,11 +34,13 @@ class BackEnd(Protocol):
 def chosen(environment: Mapping[str, str]) -> str:
     """The back end's name; rejects `configuration` for one that does not exist."""
     name = environment.get(BACK_END) or NUMPY
+    if name == AUTO:
+        return NUMPY if _cupy().reason() else CUPY
     if name not in (NUMPY, CUPY):
         raise Rejected(
             "configuration",
             BACK_END,
-            f"{BACK_END} is {shown(name)}; set it to {NUMPY} or {CUPY}.",
+            f"{BACK_END} is {shown(name)}; set it to {NUMPY}, {CUPY} or {AUTO}.",
         )
     return name
 

@@ -21,6 +21,9 @@ class Card:
     def __init__(self) -> None:
         self.timers: list[tuple[int, int, int]] = []
 
+    def reason(self) -> str | None:
+        return None
+
     def metadata(self) -> NativeMetadata:
         return CARD
 
@@ -75,9 +78,21 @@ def test_the_cpu_is_the_default(environment: dict[str, str]) -> None:
     assert options.metadata == HERE
 
 
+def test_auto_is_the_card_where_it_can_run(cards: list[Card]) -> None:
+    there = resolve({back_ends.BACK_END: "auto", "HOME": "/home/me"})
+    assert (there.back_end, there.metadata) == ("cupy", CARD)
+    assert Adapter({back_ends.BACK_END: "auto"}).describe()["native_metadata"] == CARD.as_json()
+
+
+def test_auto_is_the_cpu_where_no_card_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    here = resolve({back_ends.BACK_END: "auto", "HOME": "/home/me"})
+    assert (here.back_end, here.metadata) == ("numpy", HERE)
+
+
 @pytest.mark.parametrize("name", ["torch", "CUPY", " cupy"])
 def test_another_name_is_a_configuration_error(name: str) -> None:
-    with pytest.raises(Rejected, match="set it to numpy or cupy") as raised:
+    with pytest.raises(Rejected, match="set it to numpy, cupy or auto") as raised:
         resolve({back_ends.BACK_END: name, "HOME": "/home/me"})
     assert (raised.value.code, raised.value.member) == ("configuration", back_ends.BACK_END)
     with pytest.raises(Rejected):

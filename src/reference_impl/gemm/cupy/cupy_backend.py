@@ -104,6 +104,14 @@ class CupyBackend:
         engine = self._engine()
         return operands.problem(engine.device, engine.kernels, a, b, alpha)
 
+    def expand(self, matrix: DeviceMatrix) -> None:
+        """Queue the expansion of an operand once more, where this architecture multiplies half.
+
+        An engine that keeps its operands in FP4 does this in every call.
+        """
+        engine = self._engine()
+        operands.expand(engine.device, engine.kernels, matrix)
+
     def problem(self, a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float) -> CupyProblem:
         """A product of operands that are given."""
         engine = self._engine()

@@ -266,18 +266,29 @@ def _guarded(device: Device, size: int) -> Any:
     return memory
 
 
+def expand(device: Device, kernels: Kernels, matrix: DeviceMatrix) -> None:
+    """Write `expanded` again; nothing where the architecture multiplies FP4 as it is."""
+    if matrix.expanded is None:
+        return
+    with device.active():
+        status = kernels.expand(
+            matrix.values.ptr,
+            matrix.scales.ptr,
+            matrix.rows,
+            matrix.k,
+            matrix.expanded.ptr,
+            device.stream.ptr,
+        )
+        device.check(status, "expanding to half")
+
+
 def _expanded(device: Device, kernels: Kernels, matrix: DeviceMatrix) -> DeviceMatrix:
     """The operand with what the tensor cores take, where that is another form."""
     if not device.architecture.expands:
         return matrix
-    rows, k = matrix.rows, matrix.k
-    expanded = device.filled(2 * padded(rows) * k, 0)
-    with device.active():
-        status = kernels.expand(
-            matrix.values.ptr, matrix.scales.ptr, rows, k, expanded.ptr, device.stream.ptr
-        )
-        device.check(status, "expanding to half")
-    return replace(matrix, expanded=expanded)
+    made = replace(matrix, expanded=device.filled(2 * padded(matrix.rows) * matrix.k, 0))
+    expand(device, kernels, made)
+    return made
 
 
 def _global_scale(device: Device, kernels: Kernels, source: Any, count: int) -> float:

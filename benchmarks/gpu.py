@@ -1,0 +1,238 @@
+"""All that a machine with a GPU can show, in one run: gpu.py FOLDER [STAGE ...]
+
+`make gpu` calls this. What a stage prints is kept in FOLDER/STAGE.txt, and the table of all, with
+the machine's description, in FOLDER/README.md. The GPU's lock is held from the first stage to the
+last, so nobody who asks for it measures meanwhile. Stages, all by default:
+
+    build        the kernel library, from nothing
+    tests        the reference's tests on a card, and the markers'
+    conformance  the suite against the reference on the card; a report and a badge
+    sanitizer    compute-sanitizer over every tactic: memcheck, racecheck
+    gemm         the 64 shapes of the oracle beside cuBLAS
+    start        what a start on a frozen map costs
+    demo         how much fresh processes agree: alone, two at a time, with one frozen map
+    second       FlashInfer's own tuner over the same tactics, where FlashInfer is installed
+"""
+
+import contextlib
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nvfp4_reference.gemm.cupy import CupyBackend
+
+from pytest_nvfp4.markers.lock.gpu_lock import Lock, take
+
+HERE = Path(__file__).parent
+LOCK = Path("/tmp/gpu")
+LIMIT, TIMED_OUT = 600, 124  # seconds for one command, and the status of one that takes longer
+CUPY = {"NVFP4_REFERENCE_BACK_END": "cupy"}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Commands that run one after another; `tells` finds the lines that the table shows."""
+
+    name: str
+    commands: Sequence[Sequence[str]]
+    tells: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a stage ended, and what it told."""
+
+    stage: Stage
+    status: int
+    seconds: float
+    told: Sequence[str]
+
+
+def stages(folder: Path) -> list[Stage]:
+    """All stages, in order."""
+    python = [sys.executable]
+    pytest = [*python, "-m", "pytest", "-p", "nvfp4", "-q", "-ra"]
+    sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    every = [*python, str(HERE / "every_tactic_on_a_card.py")]
+    tools = ("memcheck", "racecheck")
+    where = [f"{folder}/report.json", f"{folder}/badge.svg", f"{folder}/badge.json"]
+    suite = [*python, "-m", "pytest_nvfp4.cli", "run", "reference", "-n", "8"]
+    return [
+        Stage(
+            "build",
+            [[*python, "-m", "nvfp4_reference.gemm.cupy"]],
+            r"nvfp4: building \d+ units.*",
+        ),
+        Stage(
+            "tests",
+            [
+                [*pytest, "-n", "4", "tests/reference/gemm"],
+                [*pytest, "tests/markers/test_on_a_gpu.py"],  # which asks whether the card is idle
+            ],
+            r"=* ?\d+ (passed|failed).*",
+        ),
+        Stage(
+            "conformance",
+            [[*suite, "--report", where[0], "--badge", where[1], "--badge", where[2]]],
+            r"device · .*|. all .*|badge.*",
+            CUPY,
+        ),
+        Stage(
+            "sanitizer",
+            [[sanitizer, "--tool", tool, "--error-exitcode", "9", *every] for tool in tools],
+            r"\d+ products|=+ (ERROR|RACECHECK) SUMMARY.*",
+        ),
+        Stage(
+            "gemm",
+            [[*python, str(HERE / "gemm_on_a_card.py")]],
+            r".*(geometric mean|largest ratio|regret of|tuning \d|least, TB/s|host cost).*",
+        ),
+        Stage("start", [[*python, str(HERE / "frozen_start_on_a_card.py")]], r"frozen start.*"),
+        Stage(
+            "demo",
+            [[*python, "-m", "pytest_nvfp4.cli", "demo"]],
+            r".*(alone|at a time|with one map) .*\d of \d.*",
+        ),
+        Stage(
+            "second",
+            [[*python, str(HERE / "flashinfer_second_opinion.py")]],
+            r".*(same choice|regret).*",
+        ),
+    ]
+
+
+def run(stage: Stage, folder: Path, variables: Mapping[str, str]) -> Outcome:
+    """Run a stage to its end, and show what it tells."""
+    print(f"{stage.name:<12} ", end="", flush=True)
+    began = time.monotonic()
+    status = 0
+    log = folder / f"{stage.name}.txt"
+    with open(log, "w", encoding="utf-8") as file:
+        for command in stage.commands:
+            with started(command, {**variables, **stage.variables}, file.fileno()) as process:
+                try:
+                    status = process.wait(LIMIT) or status
+                except subprocess.TimeoutExpired:
+                    status = TIMED_OUT
+    text = log.read_text(encoding="utf-8", errors="replace")
+    told = [line.strip() for line in text.splitlines() if re.fullmatch(stage.tells, line.strip())]
+    outcome = Outcome(stage, status, time.monotonic() - began, told)
+    print(line(outcome), flush=True)
+    if status:
+        print("\n".join(f"    {one}" for one in text.splitlines()[-15:]), flush=True)
+    return outcome
+
+
+@contextlib.contextmanager
+def started(
+    command: Sequence[str], variables: Mapping[str, str], output: int
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process in a group of its own, which ends with the block."""
+    process = subprocess.Popen(
+        command, env=variables, stdout=output, stderr=output, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+
+def line(outcome: Outcome) -> str:
+    """One line of the table: how it ended, how long it took, and the last thing that it told."""
+    word = "ok" if outcome.status == 0 else f"status {outcome.status}"
+    last = outcome.told[-1] if len(outcome.told) == 1 else f"{len(outcome.told)} results"
+    return f"{word:<9} {outcome.seconds:6.1f} s  {last if outcome.told else ''}".rstrip()
+
+
+def machine() -> Iterator[str]:
+    """What this machine is, a fact a line."""
+    import cupy
+
+    asked = "name,driver_version,memory.total,power.limit,clocks.max.sm"
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        told = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()
+        for one in told:
+            name, driver, memory, power, clock = (word.strip() for word in one.split(","))
+            yield f"GPU: {name}, {memory}, {power} limit, {clock} at most; driver {driver}"
+    runtime = cupy.cuda.runtime.runtimeGetVersion()
+    yield (
+        f"CUDA {runtime // 1000}.{runtime % 1000 // 10}, CuPy {cupy.__version__}, "
+        f"Python {platform.python_version()}"
+    )
+    yield f"{os.cpu_count()} cores, {processor()}, {platform.system()} {platform.machine()}"
+
+
+def processor() -> str:
+    """The processor's name."""
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        if found := re.search(r"model name\s*:\s*(.*)", text):
+            return found[1]
+    return "a processor without a name"
+
+
+def report(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """The page that is kept: machine, table, and what each stage told."""
+    lines = ["# One run of `make gpu`", "", *(f"- {fact}" for fact in machine()), ""]
+    lines += ["```", *(f"{one.stage.name:<12} {line(one)}" for one in outcomes)]
+    lines += [f"{'all':<12} {'':<9} {seconds:6.1f} s", "```", ""]
+    for one in outcomes:
+        if len(one.told) > 1:
+            lines += [f"## {one.stage.name}", "", "```", *one.told, "```", ""]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the stages; 1 where any failed."""
+    if not arguments:
+        print("give a folder for what is measured: gpu.py FOLDER [STAGE ...]", file=sys.stderr)
+        return 2
+    folder = Path(arguments[0]).absolute()
+    every = {stage.name: stage for stage in stages(folder)}
+    unknown = [name for name in arguments[1:] if name not in every]
+    if unknown:
+        print(f"there is no stage {unknown[0]}; take {', '.join(every)}", file=sys.stderr)
+        return 2
+    if reason := CupyBackend().reason():
+        print(f"there is no GPU to measure: {reason}", file=sys.stderr)
+        return 2
+    chosen = [every[name] for name in arguments[1:] or every]
+    folder.mkdir(parents=True, exist_ok=True)
+    variables = dict(os.environ)
+    if every["build"] in chosen:
+        variables["NVFP4_REFERENCE_BUILD_CACHE"] = f"{folder}/kernels"
+        shutil.rmtree(folder / "kernels", ignore_errors=True)
+    began = time.monotonic()
+    holding = take([Lock(LOCK)], timeout=None, number=1, environment=os.environ, notice=print)
+    try:
+        outcomes = [run(stage, folder, variables) for stage in chosen]
+    finally:
+        holding.release()
+    text = report(outcomes, time.monotonic() - began)
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    print(f"\n{text}")
+    return int(any(one.status for one in outcomes))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
