@@ -7,13 +7,14 @@ for people who write adapters in other languages; the decoders here hold every a
 
 import base64
 import binascii
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from pytest_nvfp4.plans import PlanKey, PlanMap, Scheduler, Tactic
+from pytest_nvfp4.plans import TACTICS, PlanKey, PlanMap, Scheduler, Tactic
 
 PROTOCOL: Final = 1
 
@@ -38,9 +39,11 @@ OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "plans": ("session",),
         "stats": ("session",),
         "trace": ("session",),
+        "times": ("session",),
         "fingerprint": ("session",),
         "close": ("session",),
         "gemm": ("m", "n", "k", "tactic", "seed", "direct_sf"),
+        "replay": ("m", "n", "k", "tactic", "seed"),
     }
 )
 """Operation → the names of its arguments, all of them always given."""
@@ -63,6 +66,7 @@ CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "diagnostics": ("fingerprint",),
         "fresh-process": ("warm_up",),
         "gemm": ("gemm",),
+        "device": ("replay", "times"),
         "ranks": (),
     }
 )
@@ -360,6 +364,13 @@ def decode_description(data: object) -> Description:
             claim not in capabilities or row.get(needed) is not None,
             f"{needed} is absent, though the capability {claim} is claimed",
         )
+    native = _metadata(row, "native_metadata")
+    architecture = (native or {}).get("architecture")
+    check(
+        "device" not in capabilities or (isinstance(architecture, int) and architecture > 0),
+        f"native_metadata.architecture is {architecture!r:.60}, though the capability device is "
+        "claimed; give the GPU's, as in 90, or claim no device",
+    )
     tactics = row.get("tactics")
     digest = row.get("tactic_digest")
     return Description(
@@ -368,7 +379,7 @@ def decode_description(data: object) -> Description:
         language=_named(row, "language"),
         homepage=_member(row, "homepage", str),
         capabilities=frozenset(capabilities),
-        native_metadata=_metadata(row, "native_metadata"),
+        native_metadata=native,
         import_metadata=_metadata(row, "import_metadata"),
         tactics=None
         if tactics is None
@@ -506,8 +517,17 @@ def decode_trace(data: object) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def decode_times(data: object) -> dict[int, float]:
+    """Decode the answer of `times`: tactic id → mean microseconds, finite and not negative."""
+    row = _closed(data, "the times", {str(tactic.id) for tactic in TACTICS})
+    times = {int(name): _number(row, name) for name in row}
+    for tactic, mean in times.items():
+        check(0 <= mean < math.inf, f"{tactic} is {mean!r}, no finite time")
+    return times
+
+
 def decode_product(data: object) -> Product:
-    """Decode the answer of `gemm`; bytes are base64."""
+    """Decode the answer of `gemm` and of `replay`; bytes are base64."""
     row = _closed(data, "the product", {"a", "b", "alpha", "output", "output_dtype", "guard"})
     dtype = _member(row, "output_dtype", str)
     check(dtype in ("bf16", "f16", "f32"), f"output_dtype {dtype!r:.40} is unknown")
@@ -538,7 +558,10 @@ def _number(row: Mapping[str, Any], name: str) -> float:
         isinstance(value, int | float) and not isinstance(value, bool),
         f"{name} is {value!r:.60}, no number",
     )
-    return float(value)  # type: ignore[arg-type]
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        raise ValueError(f"{name} is {value!r:.60}, beyond a double") from None
 
 
 def _bytes(row: Mapping[str, Any], name: str) -> bytes:
@@ -616,9 +639,11 @@ DECODERS: Final[Mapping[str, Callable[[object], Any]]] = MappingProxyType(
         "plans": decode_plans,
         "stats": decode_stats,
         "trace": decode_trace,
+        "times": decode_times,
         "fingerprint": decode_digest,
         "close": _nothing,
         "gemm": decode_product,
+        "replay": decode_product,
     }
 )
 """Operation → the decoder of its answer."""

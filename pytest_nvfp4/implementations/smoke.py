@@ -20,6 +20,7 @@ from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.model import documents
 from pytest_nvfp4.plans import TACTICS, PlanKey, PlanMap
 
+_OF_A_SESSION = ("plans", "stats", "trace", "times", "fingerprint", "close")
 _PLANS = PlanMap([(PlanKey(1, 256, 128), 4), (PlanKey(512, 256, 128), 24)])
 
 
@@ -75,6 +76,8 @@ def candidates(description: Description) -> list[str]:
         without |= {"native-document", "merge", "publication"}
     if description.import_metadata is None:
         without.add("flashinfer-import")
+    if not (description.native_metadata or {}).get("architecture"):
+        without.add("device")  # there is none
     return [
         name
         for name, operations in CAPABILITIES.items()
@@ -143,6 +146,7 @@ def _arguments(description: Description, folder: Path) -> dict[str, dict[str, An
         "abandon": {"session": ""},
         "plan": {"session": "", **product, "capturing": False, "timings": clock},
         "plan_many": {"session": "", "requests": [[1, 256, 128]], "load": None, "timings": clock},
-        **{name: {"session": ""} for name in ("plans", "stats", "trace", "fingerprint", "close")},
+        **{name: {"session": ""} for name in _OF_A_SESSION},
         "gemm": {"m": 1, "n": 16, "k": 16, "tactic": 0, "seed": 0, "direct_sf": True},
+        "replay": {"m": 1, "n": 16, "k": 32, "tactic": 0, "seed": 0},
     }

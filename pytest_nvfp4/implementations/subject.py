@@ -217,6 +217,10 @@ class Subject:
         """What the session's last tuning asked of the device, in order."""
         return self.call("trace", session=session)  # type: ignore[no-any-return]
 
+    def times(self, session: str) -> dict[int, float] | Rejected:
+        """Mean microseconds of each tactic with a valid time in the session's last tuning."""
+        return self.call("times", session=session)  # type: ignore[no-any-return]
+
     def fingerprint(self, session: str) -> str | Rejected:
         """The 16 hex digits of the session's environment."""
         return self.call("fingerprint", session=session)  # type: ignore[no-any-return]
@@ -228,3 +232,10 @@ class Subject:
         return self._granted(  # type: ignore[no-any-return]
             "gemm", m=m, n=n, k=k, tactic=tactic, seed=seed, direct_sf=direct_sf
         )
+
+    def replay(self, m: int, n: int, k: int, *, tactic: int, seed: int) -> Product:
+        """The same product with direct scales, from a graph that captured one launch of it.
+
+        The output is made NaN between the capture and the replay.
+        """
+        return self._granted("replay", m=m, n=n, k=k, tactic=tactic, seed=seed)  # type: ignore[no-any-return]

@@ -71,6 +71,9 @@ const std::map<std::string, std::function<Json(const Json& given)>> operations =
     // {"fingerprint", fingerprint},          session
     // gemm
     // {"gemm", gemm},                        m, n, k, tactic, seed, direct_sf
+    // device, on a GPU only
+    // {"times", times},                      session
+    // {"replay", replay},                    m, n, k, tactic, seed
 };
 
 Json reply(const std::string& line) {

@@ -64,6 +64,9 @@ while IFS= read -r request; do
     # fingerprint)      session
     # gemm
     # gemm)             m, n, k, tactic, seed, direct_sf
+    # device, on a GPU only
+    # times)            session
+    # replay)           m, n, k, tactic, seed
     *) printf '{"seq": %s, "error": "unsupported operation"}\n' "$seq" ;;
     esac
 done

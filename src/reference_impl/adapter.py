@@ -57,6 +57,7 @@ CAPABILITIES = (
     "fresh-process",
     "gemm",
 )
+"""What is claimed on every back end; with a card also `device`."""
 
 _Metadata = TypeVar("_Metadata", NativeMetadata, ImportMetadata)
 
@@ -89,7 +90,7 @@ class Adapter:
             "version": _version(),
             "language": "Python",
             "homepage": "",
-            "capabilities": list(CAPABILITIES),
+            "capabilities": [*CAPABILITIES, *(["device"] if self._on_card else [])],
             "native_metadata": self._native_metadata().as_json(),
             "import_metadata": self._import_metadata().as_json(),
             "tactics": [_tactic_as_json(tactic) for tactic in TACTICS],
@@ -182,7 +183,7 @@ class Adapter:
         """A session without plans; a wrong option rejects, and no file is touched."""
         found = self._options(environment)
         expected = self._import_metadata()
-        back_end = None if self._back_end_name == NUMPY else self._card()
+        back_end = self._card() if self._on_card else None
         with self._lock:
             name = f"session-{next(self._numbers)}"
             self._sessions[name] = Session(
@@ -270,6 +271,11 @@ class Adapter:
         """What the last tuning of the session asked of its timer, in order."""
         return [step._asdict() for step in self._session(session).trace()]
 
+    def times(self, session: str) -> dict[str, float]:
+        """The mean microseconds of each tactic with a valid time in the last tuning, by its id."""
+        found = self._session(session).times()
+        return {str(tactic): float(mean) for tactic, mean in found.items()}
+
     def fingerprint(self, session: str) -> str:
         """16 hex digits of the session's environment."""
         return self._session(session).fingerprint
@@ -285,14 +291,23 @@ class Adapter:
         self, m: int, n: int, k: int, tactic: int, seed: int, *, direct_sf: bool
     ) -> dict[str, object]:
         """One product of random operands, with every byte that it can be judged by."""
+        return self._case(m, n, k, tactic=tactic, seed=seed, direct_sf=direct_sf)
+
+    def replay(self, m: int, n: int, k: int, tactic: int, seed: int) -> dict[str, object]:
+        """The same product, from a graph that captured one launch of it."""
+        return self._case(m, n, k, tactic=tactic, seed=seed, direct_sf=True, replayed=True)
+
+    def _case(self, *shape: int, **how: object) -> dict[str, object]:
         # numpy, and what a card needs, only where it is used
-        on_card = self._back_end_name != NUMPY
-        case = importlib.import_module(".gemm.cupy.case" if on_card else ".gemm.case", __package__)
-        shape = (self._card(), m, n, k) if on_card else (m, n, k)
-        found: dict[str, object] = case.gemm_case(
-            *shape, tactic=tactic, seed=seed, direct_sf=direct_sf
-        )
+        name = ".gemm.cupy.case" if self._on_card else ".gemm.case"
+        case = importlib.import_module(name, __package__)
+        where = (self._card(),) if self._on_card else ()
+        found: dict[str, object] = case.gemm_case(*where, *shape, **how)
         return found
+
+    @property
+    def _on_card(self) -> bool:
+        return self._back_end_name != NUMPY
 
     def _card(self) -> BackEnd:
         """The one back end on the card, for all sessions and products."""

@@ -27,7 +27,7 @@ from .errors import Code, Rejected
 from .options import Options
 from .plan_map import Plan, PlanMap, Source
 from .plans import Identity, PlanKey, Plans
-from .profiling import Profiler, Step
+from .profiling import Microseconds, Profiler, Step
 from .warm_up import checked_key
 
 _BUCKETS = tuple(bucket(m) for m in range(4097))
@@ -67,6 +67,7 @@ class PlanCache:
         self._ready: Any = self._map.ready  # or `_Closed`
         self._counters = Counters()
         self._trace: tuple[Step, ...] = ()
+        self._times: dict[int, Microseconds] = {}
         self._maximum: int | None = None  # the largest M that a warm-up has declared
         self._past_warm_up = False  # from now on a miss is lazy
         self._account = _account(self._counters, self._map, options.native_path, self.mode)
@@ -100,6 +101,11 @@ class PlanCache:
         """Every call that the last tuning made of its timer, in order."""
         self._require_open()
         return self._trace
+
+    def times(self) -> dict[int, Microseconds]:
+        """The mean of each tactic that had a valid time in the last tuning."""
+        self._require_open()
+        return self._times
 
     def close(self) -> None:
         """Write nothing, and reject `lifecycle` from now on, whatever is called."""
@@ -195,12 +201,14 @@ class PlanCache:
         measuring = back_end or self.back_end()
         timer = measuring.timer(self._measured_m(key, m), key.n, key.k)
         trace: list[Step] = []
+        self._times = {}
         try:
             selection = self._profiler.select(
                 timer, (m, key.n, key.k), self.options.delay_microseconds, trace
             )
         finally:
             self._trace = tuple(trace)
+        self._times = selection.microseconds
         return selection.tactic
 
     def _measured_m(self, key: PlanKey, m: int) -> int:

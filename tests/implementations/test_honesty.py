@@ -50,6 +50,15 @@ def test_capability_with_one_operation_missing_does_not_answer(operation):
     assert answering(Claiming(rest, operation)) == []
 
 
+def test_a_device_answers_only_where_there_is_a_gpu():
+    class OnAGpu(Claiming):
+        def describe(self):
+            told = super().describe()
+            return told | {"native_metadata": told["native_metadata"] | {"architecture": 90}}
+
+    assert answering(OnAGpu(ALL)) == ["device"]
+
+
 def test_what_no_good_input_can_be_made_for_is_not_tried():
     class Bare(Claiming):
         def describe(self):

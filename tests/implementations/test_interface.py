@@ -82,12 +82,23 @@ def calls(folder):
         "plans": {"session": session},
         "stats": {"session": session},
         "trace": {"session": session},
+        "times": {"session": session},
         "fingerprint": {"session": session},
         "close": {"session": session},
         "gemm": {"m": 1, "n": 16, "k": 16, "tactic": 3, "seed": 1, "direct_sf": True},
+        "replay": {"m": 1, "n": 16, "k": 32, "tactic": 3, "seed": 1},
     }
     for operation, given in arguments.items():
         yield operation, given, getattr(adapter, operation)(**copy.deepcopy(given))
+    yield "describe", {}, on_a_gpu(description)
+
+
+def on_a_gpu(description, architecture=90):
+    """What the reference would say of itself on a GPU."""
+    return description | {
+        "capabilities": [*description["capabilities"], "device"],
+        "native_metadata": description["native_metadata"] | {"architecture": architecture},
+    }
 
 
 def decodes(operation, data) -> bool:
@@ -195,3 +206,42 @@ def test_a_repeated_plan_key_is_an_error_that_a_schema_cannot_say():
     row = {"m": 1, "n": 2, "k": 16, "tactic": 0}
     with pytest.raises(ValueError, match="twice"):
         DECODERS["plans"]([row, dict(row, tactic=1)])
+
+
+@pytest.mark.parametrize("architecture", [0, -1, "90", None])
+def test_no_device_without_a_gpu(architecture):
+    description = load("reference").make_adapter().describe()
+    claim = on_a_gpu(description, architecture)
+    if architecture is None:
+        claim["native_metadata"] = None
+        claim["capabilities"].remove("native-document")
+    assert not validator("answers/describe").is_valid(claim)
+    with pytest.raises(ValueError, match=r"architecture is .*; give the GPU's, as in 90, or claim"):
+        DECODERS["describe"](claim)
+
+
+@pytest.mark.parametrize(
+    ("data", "good"),
+    [
+        ({}, True),
+        ({"0": 12.5, "31": 0}, True),
+        ({"32": 1}, False),
+        ({"05": 1}, False),
+        ({"-1": 1}, False),
+        ({"0": -1e-9}, False),
+        ({"0": None}, False),
+        ({"0": True}, False),
+        ({"0": "1"}, False),
+        ([1], False),
+    ],
+)
+def test_times(data, good):
+    assert validator("answers/times").is_valid(data) == good == decodes("times", data)
+    if good:
+        assert DECODERS["times"](data) == {int(name): float(mean) for name, mean in data.items()}
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "1" + "0" * 400])
+def test_a_time_that_no_double_holds_is_an_error_that_a_schema_cannot_say(value):
+    with pytest.raises(ValueError, match="0 is "):
+        DECODERS["times"](json.loads(f'{{"0": {value}}}'))

@@ -31,9 +31,11 @@ OPERATIONS = {
     "plans": ["session"],
     "stats": ["session"],
     "trace": ["session"],
+    "times": ["session"],
     "fingerprint": ["session"],
     "close": ["session"],
     "gemm": ["m", "n", "k", "tactic", "seed", "direct_sf"],
+    "replay": ["m", "n", "k", "tactic", "seed"],
 }
 
 

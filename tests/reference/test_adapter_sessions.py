@@ -55,7 +55,8 @@ def test_a_session_from_warm_up_to_serving(subject: adapter.Adapter, tmp_path: P
     assert subject.fingerprint(session) == HERE.fingerprint
     assert len(data(subject.plans(session))) == 9
     subject.close(session)
-    for call in (subject.complete, subject.abandon, subject.trace, subject.fingerprint):
+    calls = (subject.complete, subject.abandon, subject.trace, subject.times, subject.fingerprint)
+    for call in calls:
         assert verdict(call, session) == ("lifecycle", session)
     assert verdict(subject.plan, session, 1, 320, 384) == ("lifecycle", session)
     assert verdict(subject.warm_up, session, 8, SHAPES) == ("lifecycle", session)
@@ -83,6 +84,19 @@ def test_the_trace_is_the_sequence(subject: adapter.Adapter, delay: str) -> None
         event,
         synchronize,
     ]
+
+
+def test_the_times_are_those_of_the_last_tuning(subject: adapter.Adapter) -> None:
+    session = opened(subject)
+    assert subject.times(session) == {}
+    clock = {"default": "raise", "3": 0.5, "4": "nan", "7": 2, "9": -1}
+    assert subject.plan(session, 1, 320, 384, timings=clock)["tactic"] == 3
+    assert data(subject.times(session)) == {"3": 0.5, "7": 2.0}
+    subject.plan(session, 1, 320, 384, timings={"default": 9})  # a hit
+    assert subject.times(session) == {"3": 0.5, "7": 2.0}
+    with pytest.raises(Rejected, match="none of 32 tactics gave a valid time"):
+        subject.plan(session, 9, 320, 384, timings={"default": "raise"})
+    assert subject.times(session) == {}, "the last tuning failed"
 
 
 def test_many_threads(subject: adapter.Adapter, rng: random.Random) -> None:

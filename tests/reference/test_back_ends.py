@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from nvfp4_reference import NativeMetadata, Rejected, Session, back_ends, resolve
-from nvfp4_reference.adapter import Adapter
+from nvfp4_reference.adapter import CAPABILITIES, Adapter
 from nvfp4_reference.environment import ImportMetadata
 
 HERE = NativeMetadata.of_this_machine()
@@ -136,9 +136,13 @@ def test_a_session_measures_on_the_card_that_it_names(cards: list[Card]) -> None
 def test_an_adapter_s_sessions_share_one_card(cards: list[Card]) -> None:
     adapter = Adapter(CUPY)
     assert adapter.describe()["native_metadata"] == CARD.as_json()
+    claims: Any = adapter.describe()["capabilities"]
+    assert set(claims) - set(CAPABILITIES) == {"device"}, "a CPU claims none"
     measured = []
     for m in (1, 2):
         opened = adapter.open({"VT_FP4_PERSISTENT_CACHE": "0"})["session"]
         assert adapter.plan(opened, m, *NK)["tactic"] == 7
+        means = {str(tactic): 0.2 for tactic in range(32)} | {"7": 0.1}
+        assert adapter.times(opened) == means
         measured.append((m, *NK))
     assert [card.timers for card in cards if card.timers] == [measured]

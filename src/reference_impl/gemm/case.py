@@ -1,6 +1,7 @@
 """One GEMM as the contracts look at it: random operands, one tactic, and all bytes to judge."""
 
 import base64
+from collections.abc import Callable
 from typing import TypedDict
 
 import numpy as np
@@ -9,7 +10,8 @@ from .elements import Bytes
 from .matrix import Nvfp4Matrix
 from .numpy_backend import NumpyBackend
 from .operands import random_operands
-from .product import OUTPUT_DTYPES, default_alpha, problem, run_problem
+from .product import OUTPUT_DTYPES, default_alpha, problem
+from .protocol import Backend, ProblemT
 
 GUARD_BYTES = 256
 GUARD_FILL = 0xA5
@@ -36,10 +38,13 @@ class GemmCase(TypedDict):
     guard: str
 
 
-def gemm_case(m: int, n: int, k: int, *, tactic: int, seed: int, direct_sf: bool) -> GemmCase:
+def gemm_case(
+    m: int, n: int, k: int, *, tactic: int, seed: int, direct_sf: bool, replayed: bool = False
+) -> GemmCase:
     """Quantize random operands and multiply them to bfloat16, in a buffer that goes on behind.
 
     The buffer is poisoned: an element that nobody writes is NaN, and a write beyond row M shows.
+    With `replayed`, the product comes from a captured graph.
     `ValueError` for a shape, a tactic or a seed that does not exist.
     """
     numbers_a, numbers_b = random_operands(m, n, k, seed)
@@ -51,9 +56,8 @@ def gemm_case(m: int, n: int, k: int, *, tactic: int, seed: int, direct_sf: bool
     size = m * n * dtype.itemsize
     memory = np.full(size + GUARD_BYTES, GUARD_FILL, np.uint8)
     out = memory[:size].view(dtype).reshape(m, n)
-    out[...] = np.nan
     prepared = problem(a, b, alpha, out)
-    run_problem(tactic, prepared)
+    launch(back_end, tactic, prepared, lambda made: made.out.fill(np.nan), replayed=replayed)
     return GemmCase(
         a=operand_case(a),
         b=operand_case(b),
@@ -62,6 +66,24 @@ def gemm_case(m: int, n: int, k: int, *, tactic: int, seed: int, direct_sf: bool
         output_dtype="bf16",
         guard=text(memory[size:]),
     )
+
+
+def launch(
+    back_end: Backend[ProblemT],
+    tactic: int,
+    prepared: ProblemT,
+    poison: Callable[[ProblemT], None],
+    *,
+    replayed: bool,
+) -> None:
+    """Run the tactic once on an output of NaN: at once, or as the replay of a captured graph."""
+
+    def run() -> None:
+        back_end.run_tactic(tactic, prepared)
+
+    started = back_end.capture(run) if replayed else run
+    poison(prepared)
+    started()
 
 
 def operand_case(matrix: Nvfp4Matrix) -> OperandCase:

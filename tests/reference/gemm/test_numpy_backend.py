@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from nvfp4_reference.gemm import (
@@ -45,6 +46,22 @@ def in_a_fresh_process(arguments: tuple[int, int, int, int], threads: int) -> An
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_a_replay_is_the_launch_that_was_captured(
+    rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tactic, seed = rng.randrange(32), rng.randrange(99)
+    print(tactic, seed)
+    eager, replayed = (
+        gemm_case(3, 48, 64, tactic=tactic, seed=seed, direct_sf=True, replayed=replayed)
+        for replayed in (False, True)
+    )
+    assert replayed == eager
+    monkeypatch.setattr(NumpyBackend, "capture", lambda self, launch: lambda: None)
+    lost = gemm_case(3, 48, 64, tactic=tactic, seed=seed, direct_sf=True, replayed=True)
+    output = np.frombuffer(base64.b64decode(lost["output"]), ml_dtypes.bfloat16)
+    assert np.isnan(output.astype(np.float32)).all(), "what was there before is not a result"
 
 
 def test_processes_and_threads_do_not_change_a_byte(rng: random.Random) -> None:
