@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -275,9 +276,9 @@ class Talkative(Adapter):
 def test_demo_shows_both_numbers(command):
     status, output = command("demo", "faulty.partial:Quick", "--processes", "2")
     assert status == 0, output
-    assert "without a cache" in output
-    assert (
-        "one frozen map    32 of 32 profiles agree in all 2 processes, pairwise 32 to 32" in output
-    )
+    assert "32 profiles on NumPy" in output
+    assert re.search(r"2 alone +\d+ of 32 ", output)
+    assert re.search(r"2 at a time +\d+ of 32 ", output)
+    assert re.search(r"2 with one map +32 of 32 +32 ", output)
     assert command("demo", "--processes", "1")[0] == 4
     assert command("demo", "nosuch")[0] == 4
