@@ -12,14 +12,18 @@ from pytest_nvfp4.suite.sessions import (
 )
 
 RUNS = 6
+ARMS = [{DIRECT_SF: value} for value in "101010"]
 
 
 @pytest.fixture
 def frozen_runs(session, launch, cache_file, native_file):
-    """Run fresh processes on one frozen file; what each of them served and counted."""
+    """Run fresh processes on one frozen file; what each of them served and counted.
+
+    With a seed, also the output of each plan's product, its scales written as the arm says.
+    """
     native_file(full_map())
 
-    def run(arms):
+    def run(arms, seed=None):
         seen = []
         for variables in arms:
             opened = session(by=launch(variables=variables), **{FROZEN: "1"} | variables)
@@ -27,11 +31,18 @@ def frozen_runs(session, launch, cache_file, native_file):
             opened.complete()
             served = [opened.plan(*key).tactic for key in full_map()]
             stats = opened.stats()
+            direct = variables.get(DIRECT_SF) != "0"
+            outputs = [
+                opened.subject.gemm(*key, tactic=tactic, seed=seed, direct_sf=direct).output
+                for key, tactic in zip(full_map(), served, strict=True)
+                if seed is not None
+            ]
             seen.append(
                 (
                     opened.plans().digest,
                     served,
                     (stats.tuned, stats.rejected, stats.saved, stats.lazy),
+                    outputs,
                 )
             )
         return seen
@@ -41,7 +52,8 @@ def frozen_runs(session, launch, cache_file, native_file):
 
 def all_alike(seen):
     served = list(full_map().values())
-    assert seen == [(full_map().digest, served, (0, 0, 0, 0))] * len(seen)
+    outputs = seen[0][-1]
+    assert seen == [(full_map().digest, served, (0, 0, 0, 0), outputs)] * len(seen)
 
 
 @contract("FRSH-1")
@@ -51,12 +63,29 @@ def test_six_fresh_processes_serve_one_map(subject, frozen_runs):
     all_alike(frozen_runs([{}] * RUNS))
 
 
+@contract("FRSH-1")
+@over(JSON_LINES)
+@requires("frozen")
+@requires("gemm")
+@requires("device")
+def test_six_fresh_processes_compute_the_same_bytes(subject, frozen_runs, rng):
+    all_alike(frozen_runs([{}] * RUNS, seed=rng.randrange(2**31)))
+
+
 @contract("FRSH-2")
 @over(JSON_LINES)
 @requires("frozen")
 def test_two_arms_in_alternating_order_serve_one_map(subject, frozen_runs):
-    arms = [{DIRECT_SF: value} for value in "101010"]
-    all_alike(frozen_runs(arms))
+    all_alike(frozen_runs(ARMS))
+
+
+@contract("FRSH-2")
+@over(JSON_LINES)
+@requires("frozen")
+@requires("gemm")
+@requires("device")
+def test_two_arms_in_alternating_order_compute_the_same_bytes(subject, frozen_runs, rng):
+    all_alike(frozen_runs(ARMS, seed=rng.randrange(2**31)))
 
 
 @contract("FRSH-3")

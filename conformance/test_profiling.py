@@ -1,5 +1,7 @@
 """PROF: how a tactic is measured, and which one is chosen."""
 
+import time
+
 import pytest
 
 from pytest_nvfp4.implementations.interface import Rejected, Step
@@ -32,6 +34,22 @@ def measured(opened):
     return [s for s in opened.trace() if s.step != "run" or s.tactic in range(32)]
 
 
+def tuned_for_real(opened, delay):
+    """Tune on the real clock: the plan, and the mean time of each tactic.
+
+    What the record says took at least as long as it says, or it did not happen.
+    """
+    start = time.perf_counter()
+    plan = opened.plan(4, N, K, timings=None)
+    lasted = (time.perf_counter() - start) * 1e6
+    times = opened.times()
+    recorded = sum(10 * mean + delay for mean in times.values())
+    assert times, "no tactic has a time"
+    assert measured(opened) == [s for t in range(32) for s in measurement(t, delay)]
+    assert lasted >= recorded, f"{recorded:.0f} µs of work are recorded, done in {lasted:.0f} µs"
+    return plan, times
+
+
 @contract("PROF-1")
 def test_exact_sequence_for_every_tactic(session):
     opened = session()
@@ -44,6 +62,13 @@ def test_nothing_but_tactics_is_run(session):
     opened = session()
     opened.plan(4, N, K, timings=fastest(1))
     assert {step.tactic for step in opened.trace() if step.step == "run"} == set(range(32))
+
+
+@contract("PROF-1")
+@requires("device")
+def test_exact_sequence_is_what_a_device_did(session):
+    _, times = tuned_for_real(session(), 5000)
+    assert set(times) <= set(range(32))
 
 
 @contract("PROF-2")
@@ -69,6 +94,16 @@ def test_equal_times_go_to_the_lower_id(session, rng):
 def test_least_difference_counts(session):
     times = {"default": 10, "30": 9.999999999}
     assert session().plan(1, N, K, timings=times).tactic == 30
+
+
+@contract("PROF-2")
+@requires("device")
+def test_least_time_on_a_device_wins(session):
+    opened = session(**{DELAY: "0"})
+    for m in (1, 2, 4, 8):
+        plan = opened.plan(m, N, K, timings=None)
+        times = opened.times()
+        assert plan.tactic == min(times, key=lambda tactic: (times[tactic], tactic))
 
 
 @contract("PROF-3")
@@ -119,6 +154,14 @@ def test_configured_delay_replaces_the_default(session, delay):
 
 
 @contract("PROF-5")
+@requires("device")
+@pytest.mark.parametrize("delay", [0, 20_000])
+def test_configured_delay_is_kept_by_a_device(session, delay):
+    plan, times = tuned_for_real(session(**{DELAY: str(delay)}), delay)
+    assert plan.tactic in times
+
+
+@contract("PROF-5")
 @requires("warm-up")
 @requires("native-document")
 @pytest.mark.parametrize("delay", [0, 1000])
@@ -145,3 +188,16 @@ def test_running_every_tactic_changes_neither_operands_nor_rows_beyond_m(subject
     assert {p.a.rows for p in products} == {m}
     for product in products:
         assert product.guard == GUARD * len(product.guard) != b"", "memory beyond row M was written"
+
+
+@contract("PROF-6")
+@requires("gemm")
+@requires("device")
+@pytest.mark.parametrize("m", [1, 17, 130])
+def test_no_tile_of_a_device_reaches_beyond_m(subject, rng, m):
+    seed = rng.randrange(2**31)
+    products = [subject.gemm(m, 96, 128, tactic=tactic, seed=seed) for tactic in range(32)]
+    first = products[0]
+    for tactic, product in enumerate(products):
+        assert (product.a, product.b) == (first.a, first.b), f"tactic {tactic} changed operands"
+        assert product.guard == GUARD * len(product.guard) != b"", f"tactic {tactic} wrote beyond M"

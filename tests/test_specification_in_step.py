@@ -70,6 +70,7 @@ def test_every_test_asserts_something():
         "save",
         "_is_refused",
         "all_alike",
+        "replays",
         "_do_not_merge",
         "serves",
         "_use",

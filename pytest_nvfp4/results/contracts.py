@@ -49,7 +49,10 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """The contracts about one subject, which share a capability and an id prefix."""
+    """The contracts about one subject, which share an id prefix.
+
+    They share `capability` too, but for a contract that names another one.
+    """
 
     id: str
     title: str
@@ -163,7 +166,8 @@ def _markdown(specification: Specification) -> Iterator[str]:
     yield "     with the option markdown; edit contracts.toml, then print this file again. -->"
     yield ""
     yield f"{len(specification.contracts)} contracts: {counts}."
-    yield "A contract applies to an implementation that claims the capability of its area."
+    yield "A contract applies to an implementation that claims the capability of its area,"
+    yield "or the one that the contract itself names."
     for area in specification.areas:
         yield ""
         yield f"## {area.id}: {area.title}"
@@ -174,6 +178,8 @@ def _markdown(specification: Specification) -> Iterator[str]:
         yield "|---|---|---|"
         for contract in area.contracts:
             text = _cell(contract.text)
+            if contract.capability != area.capability:
+                text += f" *Capability: `{contract.capability}`.*"
             if contract.source != area.source:
                 text += f" *Source: {_cell(contract.source)}.*"
             yield f"| {contract.id} | {contract.level.upper()} | {text} |"
@@ -205,27 +211,30 @@ def _area(entry: Any, capabilities: Mapping[str, str]) -> Area:
         raise ValueError(f"The id of {where} is not four capital letters.")
     if entry["capability"] not in capabilities:
         raise ValueError(f"The capability of {where} is not in [capabilities].")
-    contracts = tuple(_contract(item, entry) for item in entry["contract"])
+    contracts = tuple(_contract(item, entry, capabilities) for item in entry["contract"])
     numbers = [contract.number for contract in contracts]
     if not numbers or numbers != sorted(set(numbers)):
         raise ValueError(f"The contract numbers of {where} do not ascend.")
     return Area(entry["id"], entry["title"], entry["capability"], entry["source"], contracts)
 
 
-def _contract(entry: Any, area: Mapping[str, Any]) -> Contract:
+def _contract(entry: Any, area: Mapping[str, Any], capabilities: Mapping[str, str]) -> Contract:
     where = _name(entry, "contract")
-    _fields(entry, where, strings=("id", "level", "text"), optional=("source",))
+    _fields(entry, where, strings=("id", "level", "text"), optional=("capability", "source"))
     match = _CONTRACT_ID.fullmatch(entry["id"])
     if match is None or match[1] != area["id"]:
         raise ValueError(f"The id of {where} is not like {area['id']}-1.")
     if entry["level"] not in (*LEVELS, FUTURE):
         raise ValueError(f"The level of {where} is none of 'must', 'should' and 'future'.")
+    capability = entry.get("capability", area["capability"])
+    if capability not in capabilities:
+        raise ValueError(f"The capability of {where} is not in [capabilities].")
     return Contract(
         id=entry["id"],
         area=area["id"],
         number=int(match[2]),
         level=entry["level"],
-        capability=area["capability"],
+        capability=capability,
         text=_sentence(entry["text"], where),
         source=entry.get("source", area["source"]),
     )

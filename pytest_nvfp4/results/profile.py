@@ -1,5 +1,7 @@
 """Which profile a run earns: the widest set of areas that an implementation claims whole.
 
+A contract that needs a GPU, in an area that does not, counts for itself and not for its area.
+
 Each profile contains the one before it. Earning one says what is claimed, not that it works: the
 counts beside the name say that.
 """
@@ -7,19 +9,19 @@ counts beside the name say that.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_nvfp4.results.contracts import FUTURE, MUST, SHOULD
+from pytest_nvfp4.results.contracts import FUTURE, MUST, SHOULD, Contract
 from pytest_nvfp4.results.verdicts import ContractResult, Counts, Verdict, count
 
 PROFILES = {
     "reader": ("BUCK", "TACT"),
     "writer": ("PATH", "MERG", "PUBL"),
     "cache": ("LOOK", "FLIT", "PROF", "WARM", "FROZ", "CAPT", "DIAG", "FRSH"),
-    "device": ("GEMM",),
+    "device": ("GEMM", "CAPT-3"),
 }
-"""What each profile adds to the one before it."""
+"""What each profile adds to the one before it: areas, and contracts that count for themselves.
 
-ON_A_DEVICE = "CAPT-3"
-"""The device profile needs this one too: an operator on a CPU, however good, is no device."""
+An operator on a CPU, however good, is no device: that is what CAPT-3 is for.
+"""
 
 _NAMED_AREAS = 4  # more would make a badge that nobody can read
 
@@ -29,7 +31,10 @@ READS = ("NDOC", "FIMP")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A profile, or None where only single areas are claimed whole, with the counts over it."""
+    """A profile, or None where only single areas are claimed whole, with the counts over it.
+
+    `areas` also names the contracts that count for themselves.
+    """
 
     profile: str | None
     areas: tuple[str, ...]
@@ -39,7 +44,8 @@ class Claim:
     def words(self, version: str) -> str:
         """The claim in one line, such as "writer · MUST 48/48 · SHOULD 8/8 · v1.0"."""
         few = " + ".join(self.areas)
-        several = f"{len(self.areas)} areas" if len(self.areas) > _NAMED_AREAS else few
+        number = len({part.partition("-")[0] for part in self.areas})
+        several = f"{number} areas" if number > _NAMED_AREAS else few
         parts = [self.profile or several or "nothing claimed"]
         for level, counts in (("MUST", self.must), ("SHOULD", self.should)):
             if counts.total:
@@ -55,14 +61,12 @@ def earned(results: Iterable[ContractResult]) -> Claim:
     """The widest profile of which every area is present and claimed whole."""
     # What is only listed for the future nobody can claim.
     results = tuple(result for result in results if result.contract.level != FUTURE)
-    areas = tuple(dict.fromkeys(result.contract.area for result in results))
-    partly = {r.contract.area for r in results if r.verdict is Verdict.NOT_CLAIMED}
+    areas = tuple(dict.fromkeys(_part(result.contract) for result in results))
+    partly = {_part(r.contract) for r in results if r.verdict is Verdict.NOT_CLAIMED}
     whole = tuple(area for area in areas if area not in partly)
     profile, needed = None, set[str]()
     for name, added in PROFILES.items():
         if not (needed | set(added)) <= set(whole) or not set(READS) & set(whole):
-            break
-        if name == "device" and ON_A_DEVICE not in {r.contract.id for r in results}:
             break
         profile, needed = name, needed | set(added)
     if profile:
@@ -72,5 +76,11 @@ def earned(results: Iterable[ContractResult]) -> Claim:
 
 def _count(results: Sequence[ContractResult], areas: Sequence[str], level: str) -> Counts:
     return count(
-        r.verdict for r in results if r.contract.area in areas and r.contract.level == level
+        r.verdict for r in results if _part(r.contract) in areas and r.contract.level == level
     )
+
+
+def _part(contract: Contract) -> str:
+    """What the contract counts for."""
+    alone = any(contract.id in added for added in PROFILES.values())
+    return contract.id if alone else contract.area

@@ -118,6 +118,9 @@ class Session:
     def trace(self) -> tuple[Step, ...]:
         return _granted(self.subject.trace(self.name), tuple)
 
+    def times(self) -> dict[int, float]:
+        return _granted(self.subject.times(self.name), dict)
+
     def fingerprint(self) -> str:
         return _granted(self.subject.fingerprint(self.name), str)
 

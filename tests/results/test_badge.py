@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_nvfp4.results import badge, report
 from pytest_nvfp4.results.badge import Badge
-from pytest_nvfp4.results.contracts import Contract
+from pytest_nvfp4.results.contracts import Contract, packaged
 from pytest_nvfp4.results.profile import PROFILES, READS, earned
 from pytest_nvfp4.results.verdicts import ContractResult, Verdict
 
@@ -112,8 +112,46 @@ def test_an_altered_report_earns_nothing() -> None:
         badge.from_report(made)
 
 
-def later(area: str, verdict: Verdict = V.PASSED, *, number: int = 1) -> ContractResult:
-    contract = Contract(f"{area}-{number}", area, number, "must", area.lower(), "Text.", "")
+@pytest.mark.parametrize(
+    ("without", "words"),
+    [
+        (set(), "device · MUST 95/95 · SHOULD 10/10 · v1.0"),
+        ({"device"}, "cache · MUST 91/91 · SHOULD 10/10 · v1.0"),
+        ({"gemm"}, "cache · MUST 91/91 · SHOULD 10/10 · v1.0"),
+        ({"capture-guard"}, "writer · MUST 51/51 · SHOULD 9/9 · v1.0"),
+        ({"buckets", "options", "device"}, "14 areas · MUST 81/81"),
+        ({"buckets", "options"}, "14 areas · MUST 82/82"),
+    ],
+)
+def test_a_gpu_makes_the_device_profile_and_a_cpu_keeps_its_cache(
+    without: set[str], words: str
+) -> None:
+    real = packaged()
+    results = outcome(claimed=real.capabilities.keys() - without, specification=real)
+    assert earned(results).words("1.0").startswith(words)
+
+
+def test_a_replay_that_differs_makes_the_device_s_badge_red() -> None:
+    real = packaged()
+    every = real.capabilities.keys()
+    for contract in ("CAPT-3", "GEMM-2"):
+        results = outcome({contract: V.FAILED}, claimed=every, specification=real)
+        made = badge.of(results, complete=True, version="1.0")
+        assert made == Badge("device · MUST 94/95 · SHOULD 10/10 · v1.0", "red")
+
+
+def test_every_contract_with_a_capability_of_its_own_counts_for_itself() -> None:
+    named = {name for added in PROFILES.values() for name in added}
+    for area in packaged().areas:
+        own = {c.id for c in area.contracts if c.capability != area.capability}
+        assert own == {c.id for c in area.contracts} & named
+
+
+def later(name: str, verdict: Verdict = V.PASSED) -> ContractResult:
+    area, _, number = name.partition("-")
+    contract = Contract(
+        f"{area}-{number or 1}", area, int(number or 1), "must", area.lower(), "Text.", ""
+    )
     return ContractResult(contract, verdict, ())
 
 
@@ -121,14 +159,12 @@ def test_profiles_of_later_specifications_contain_each_other() -> None:
     have = [later("FIMP")]
     for name, areas in PROFILES.items():
         assert earned(have).profile != name
-        if name == "device":
-            assert earned([*have, later("GEMM")]).profile == "cache", "a CPU is no device"
-            have.append(later("CAPT", number=3))
         have += [later(area) for area in areas]
         assert earned(have).profile == name
         assert earned(have[:-1]).profile != name
         assert earned([*have[:-1], later(areas[-1], V.NOT_CLAIMED)]).profile != name
     assert earned(have[1:]).profile is None
+    assert earned([*have[:-1], later("CAPT-3", V.NOT_CLAIMED)]).profile == "cache"
     assert READS == ("NDOC", "FIMP")
 
 

@@ -56,7 +56,7 @@ def test_the_packaged_specification_has_the_areas_of_version_one() -> None:
         "PROF": list(range(1, 7)),
         "WARM": list(range(1, 9)),
         "FROZ": list(range(1, 7)),
-        "CAPT": [1, 2],
+        "CAPT": [1, 2, 3],
         "DIAG": [1, 2, 3, 4],
         "FRSH": [1, 2, 3],
         "GEMM": [1, 2, 3],
@@ -116,6 +116,17 @@ def test_loading_gives_every_field() -> None:
     assert (second.number, second.level, second.source) == (3, "should", "report")
     assert specification.contract("MERG-3") is second
     assert dict(specification.codes) == {"syntax": "Not JSON."}
+
+
+def test_a_contract_may_need_another_capability_than_its_area() -> None:
+    own = SMALL.replace('level = "should"', 'level = "should"\ncapability = "device"')
+    with pytest.raises(ValueError, match=r"^The capability of contract MERG-3 is not in"):
+        contracts.load(own)
+    loaded = contracts.load(own.replace("[[area]]", 'device = "Has a GPU."\n[[area]]'))
+    assert [c.capability for c in loaded.contracts] == ["merge", "device"]
+    assert loaded.areas[0].capability == "merge"
+    rows = [line for line in contracts.markdown(loaded).splitlines() if line.startswith("| MERG")]
+    assert ["*Capability: `device`.*" in row for row in rows] == [False, True]
 
 
 def test_the_digest_covers_the_content_and_not_the_layout() -> None:

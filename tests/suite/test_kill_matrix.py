@@ -25,6 +25,7 @@ importlib.import_module("nvfp4_reference.gemm.case")
 MODULES = (
     *("options", "numbering", "documents", "imports", "merging", "publishing"),
     *("lookups", "threads", "profiling", "sessions", "frozen", "reports"),
+    "devices",
 )
 VARIANTS = [
     variant
