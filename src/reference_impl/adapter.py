@@ -287,7 +287,7 @@ class Adapter:
         """One product of random operands, with every byte that it can be judged by."""
         # numpy, and what a card needs, only where it is used
         on_card = self._back_end_name != NUMPY
-        case = importlib.import_module(".gemm.cupy.case" if on_card else ".gemm.case", __package__)
+        case = importlib.import_module(back_ends.case_module(self._back_end_name))
         shape = (self._card(), m, n, k) if on_card else (m, n, k)
         found: dict[str, object] = case.gemm_case(
             *shape, tactic=tactic, seed=seed, direct_sf=direct_sf

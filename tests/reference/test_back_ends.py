@@ -77,7 +77,7 @@ def test_the_cpu_is_the_default(environment: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", ["torch", "CUPY", " cupy"])
 def test_another_name_is_a_configuration_error(name: str) -> None:
-    with pytest.raises(Rejected, match="set it to numpy or cupy") as raised:
+    with pytest.raises(Rejected, match="set it to numpy, cupy or flashinfer") as raised:
         resolve({back_ends.BACK_END: name, "HOME": "/home/me"})
     assert (raised.value.code, raised.value.member) == ("configuration", back_ends.BACK_END)
     with pytest.raises(Rejected):
