@@ -288,6 +288,19 @@ def test_a_graph_is_recorded_and_replayed(machine: Machine) -> None:
     assert back_end.output(problem).tobytes() == numpy.output(expected).tobytes()
 
 
+def test_a_caller_s_capture_is_seen_before_anything_was_prepared(machine: Machine) -> None:
+    back_end = FlashInferBackend()
+    cuda = machine.torch.cuda
+    assert not back_end.capturing()
+    cuda.recorded = []
+    assert back_end.capturing()
+    cuda.initialized = False
+    assert not back_end.capturing(), "a card that nobody uses was asked"
+    machine.monkeypatch.delitem(sys.modules, "torch")
+    assert not back_end.capturing()
+    assert "torch" not in sys.modules
+
+
 def test_a_capture_that_fails_is_over(machine: Machine) -> None:
     back_end = FlashInferBackend()
     problem = back_end.prepare(*SHAPE, 5)

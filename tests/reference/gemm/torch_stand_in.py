@@ -52,6 +52,7 @@ class Cuda:
         self.capability = capability
         self.calls: list[Any] = []
         self.fault: Exception | None = None
+        self.initialized = True
         self.recorded: list[Callable[[], None]] | None = None
 
     def is_available(self) -> bool:
@@ -73,6 +74,9 @@ class Cuda:
         self.calls.append("synchronize")
         if self.fault:
             raise self.fault
+
+    def is_initialized(self) -> bool:
+        return self.initialized
 
     def is_current_stream_capturing(self) -> bool:
         return self.recorded is not None

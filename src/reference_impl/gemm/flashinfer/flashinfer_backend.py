@@ -5,6 +5,7 @@ so its bytes are what the runner multiplies. Work goes to torch's current stream
 """
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -162,8 +163,11 @@ class FlashInferBackend:
         return TorchTimer(self._engine(), run, self._translated)
 
     def capturing(self) -> bool:
-        """Is torch's current stream being captured?"""
-        return bool(self._made and self._made.torch.cuda.is_current_stream_capturing())
+        """Is torch's current stream being captured? Asked without importing torch."""
+        torch = sys.modules.get("torch")
+        return bool(
+            torch and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        )
 
     def capture(self, launch: Callable[[], None]) -> Callable[[], None]:
         """Record what `launch` queues; the replay keeps every problem that was recorded."""
