@@ -1,10 +1,11 @@
 """FlashInfer's runner as a back end: where it can run, and what it is called with."""
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,7 @@ class Machine:
         self.torch = Torch()
         self.runner = Runner(self.torch)
         self.version: str | None = "0.6.13"
+        self.follows_torch = False
         self.package = folder / "flashinfer"
         self.monkeypatch = monkeypatch
         self.specs = {"flashinfer": SimpleNamespace(submodule_search_locations=[str(self.package)])}
@@ -58,6 +60,7 @@ class Machine:
         module = SimpleNamespace(cutlass_fp4_gemm_runner=lambda: self.runner)
         self.modules: dict[str, Any] = {
             "torch": self.torch,
+            "tvm_ffi": SimpleNamespace(use_torch_stream=self.on_torch_s_stream),
             "flashinfer": SimpleNamespace(),
             "flashinfer.tllm_utils": SimpleNamespace(
                 get_trtllm_utils_module=lambda: None, delay_kernel=self.delay
@@ -72,7 +75,14 @@ class Machine:
         for name, found in self.modules.items():
             monkeypatch.setitem(sys.modules, name, found)
 
+    @contextlib.contextmanager
+    def on_torch_s_stream(self) -> Iterator[None]:
+        self.follows_torch = True
+        yield
+        self.follows_torch = False
+
     def delay(self, microseconds: int) -> None:
+        assert self.follows_torch, "it would sleep on the default stream"
         self.torch.cuda.calls.append(f"delay {microseconds}")
 
     def collected(self) -> dict[str, str]:

@@ -82,6 +82,7 @@ def engine() -> Engine:
     package()
     check_buildable()
     try:
+        import tvm_ffi
         from flashinfer import tllm_utils
         from flashinfer.gemm.gemm_base import get_cutlass_fp4_gemm_module
 
@@ -101,7 +102,12 @@ def engine() -> Engine:
             f"FlashInfer's runner has {len(found)} tactics here, and the table has 32; "
             "this is not the runner that the tactics are known of."
         )
-    return Engine(torch, runner, tllm_utils.delay_kernel)
+
+    def delay(microseconds: int) -> None:
+        with tvm_ffi.use_torch_stream():  # it has no tensor to take the stream from
+            tllm_utils.delay_kernel(microseconds)
+
+    return Engine(torch, runner, delay)
 
 
 def first_line(error: BaseException) -> str:
