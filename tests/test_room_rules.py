@@ -16,7 +16,7 @@ ROOMS = {
     "pytest_nvfp4": ({"pytest", "pytest_nvfp4"}, {"hypothesis", "syrupy", "numpy"}),
     "conformance": ({"pytest", "pytest_nvfp4"}, set()),
     "src/adapters": (set(), set()),  # what is adapted is imported by name, when it is made
-    "src/reference_impl": ({"numpy", "ml_dtypes"}, {"cupy", "flashinfer"}),
+    "src/reference_impl": ({"numpy", "ml_dtypes"}, {"cupy", "flashinfer", "torch", "tvm_ffi"}),
     "fixtures": (set(), set()),
 }
 

@@ -299,8 +299,7 @@ class Adapter:
 
     def _case(self, *shape: int, **how: object) -> dict[str, object]:
         # numpy, and what a card needs, only where it is used
-        name = ".gemm.cupy.case" if self._on_card else ".gemm.case"
-        case = importlib.import_module(name, __package__)
+        case = importlib.import_module(back_ends.case_module(self._back_end_name))
         where = (self._card(),) if self._on_card else ()
         found: dict[str, object] = case.gemm_case(*where, *shape, **how)
         return found

@@ -1,6 +1,7 @@
 """What tuning needs from a back end, and which one this process uses.
 
-    NVFP4_REFERENCE_BACK_END   numpy (on every CPU, and the default), cupy (an NVIDIA card), or
+    NVFP4_REFERENCE_BACK_END   numpy (on every CPU, and the default), cupy (an NVIDIA card),
+                               flashinfer (FlashInfer's own runner, on compute capability 12), or
                                auto: cupy where it can run, and numpy elsewhere
 
 The environment of tuned plans is that of the back end: what was measured on a card is never taken
@@ -18,9 +19,10 @@ from .members import shown
 from .profiling import Timer
 
 BACK_END = "NVFP4_REFERENCE_BACK_END"
-NUMPY, CUPY, AUTO = "numpy", "cupy", "auto"
+NUMPY, CUPY, FLASHINFER, AUTO = "numpy", "cupy", "flashinfer", "auto"
 
 _PACKAGE = f"{__package__}.gemm"
+_CARDS = {CUPY: "CupyBackend", FLASHINFER: "FlashInferBackend"}
 
 
 class BackEnd(Protocol):
@@ -35,12 +37,12 @@ def chosen(environment: Mapping[str, str]) -> str:
     """The back end's name; rejects `configuration` for one that does not exist."""
     name = environment.get(BACK_END) or NUMPY
     if name == AUTO:
-        return NUMPY if _cupy().reason() else CUPY
-    if name not in (NUMPY, CUPY):
+        return NUMPY if _card(CUPY).reason() else CUPY
+    if name not in (NUMPY, *_CARDS):
         raise Rejected(
             "configuration",
             BACK_END,
-            f"{BACK_END} is {shown(name)}; set it to {NUMPY}, {CUPY} or {AUTO}.",
+            f"{BACK_END} is {shown(name)}; set it to {NUMPY}, {CUPY}, {FLASHINFER} or {AUTO}.",
         )
     return name
 
@@ -50,8 +52,8 @@ def default_back_end(name: str = NUMPY) -> BackEnd:
 
     A LookupError where there is none: measuring was asked for, and making up times is no answer.
     """
-    if name == CUPY:
-        return cast(BackEnd, _cupy())
+    if name in _CARDS:
+        return cast(BackEnd, _card(name))
     try:
         gemm = importlib.import_module(_PACKAGE)
     except ModuleNotFoundError as error:
@@ -69,7 +71,7 @@ def native_metadata(name: str) -> NativeMetadata:
     if name == NUMPY:
         return NativeMetadata.of_this_machine()
     try:
-        found: NativeMetadata = _cupy().metadata()
+        found: NativeMetadata = _card(name).metadata()
     except LookupError as unavailable:
         raise _unavailable(name, unavailable) from unavailable
     return found
@@ -80,14 +82,19 @@ def import_metadata(name: str) -> ImportMetadata:
     if name == NUMPY:
         return ImportMetadata.of_this_machine()
     try:
-        found: ImportMetadata = _cupy().import_metadata()
+        found: ImportMetadata = _card(name).import_metadata()
     except LookupError as unavailable:
         raise _unavailable(name, unavailable) from unavailable
     return found
 
 
-def _cupy() -> Any:
-    return importlib.import_module(f"{_PACKAGE}.cupy").CupyBackend()
+def case_module(name: str) -> str:
+    """The module whose `gemm_case` makes one product by this back end."""
+    return f"{_PACKAGE}.{name}.case" if name in _CARDS else f"{_PACKAGE}.case"
+
+
+def _card(name: str) -> Any:
+    return getattr(importlib.import_module(f"{_PACKAGE}.{name}"), _CARDS[name])()
 
 
 def _unavailable(name: str, why: LookupError) -> Rejected:

@@ -92,7 +92,7 @@ def test_auto_is_the_cpu_where_no_card_can_run(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("name", ["torch", "CUPY", " cupy"])
 def test_another_name_is_a_configuration_error(name: str) -> None:
-    with pytest.raises(Rejected, match="set it to numpy, cupy or auto") as raised:
+    with pytest.raises(Rejected, match="set it to numpy, cupy, flashinfer or auto") as raised:
         resolve({back_ends.BACK_END: name, "HOME": "/home/me"})
     assert (raised.value.code, raised.value.member) == ("configuration", back_ends.BACK_END)
     with pytest.raises(Rejected):

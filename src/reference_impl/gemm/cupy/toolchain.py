@@ -2,6 +2,7 @@
 
     NVFP4_REFERENCE_NVCC             the compiler; else that of CUDA_HOME, PATH, /usr/local/cuda
     NVFP4_REFERENCE_CUTLASS_INCLUDE  a folder with cutlass/ and cute/; else flashinfer-python's
+    NVFP4_REFERENCE_CUOBJDUMP        the disassembler, for `inspect` alone; else beside nvcc or PATH
     NVFP4_REFERENCE_BUILD_JOBS       how many compilers at once; else what cores and memory allow
     NVFP4_REFERENCE_BUILD_CACHE      where built libraries are kept; else the user's cache folder
 
@@ -24,6 +25,7 @@ from .errors import BuildError, UnavailableError
 
 NVCC = "NVFP4_REFERENCE_NVCC"
 CUTLASS_INCLUDE = "NVFP4_REFERENCE_CUTLASS_INCLUDE"
+CUOBJDUMP = "NVFP4_REFERENCE_CUOBJDUMP"
 BUILD_JOBS = "NVFP4_REFERENCE_BUILD_JOBS"
 BUILD_CACHE = "NVFP4_REFERENCE_BUILD_CACHE"
 
@@ -109,6 +111,28 @@ def find_nvcc(environment: Mapping[str, str]) -> Path:
     raise UnavailableError(
         f"there is no nvcc, which builds the kernels; install the CUDA toolkit or set {NVCC}."
     )
+
+
+def find_cuobjdump(environment: Mapping[str, str]) -> Path:
+    """NVIDIA's disassembler: that which a variable names, or the one beside nvcc, or on PATH."""
+    named = environment.get(CUOBJDUMP)
+    if named:
+        if _executable(Path(named)):
+            return Path(named)
+        raise UnavailableError(
+            f"{CUOBJDUMP} is {named!r}, which is no program; name cuobjdump itself."
+        )
+    with contextlib.suppress(UnavailableError):
+        beside = find_nvcc(environment).with_name("cuobjdump")
+        if _executable(beside):
+            return beside
+    on_path = shutil.which("cuobjdump", path=environment.get("PATH", ""))
+    if on_path is None:
+        raise UnavailableError(
+            "there is no cuobjdump, which disassembles kernels; install the CUDA toolkit, or "
+            f"nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm from PyPI, and set {CUOBJDUMP}."
+        )
+    return Path(on_path)
 
 
 def find_headers(environment: Mapping[str, str]) -> Path:

@@ -1,0 +1,62 @@
+"""The environment of plans that FlashInfer's runner was measured for."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from ... import environment, tactics
+from ...buckets import HYBRID_BUCKET_VERSION
+from ...environment import ImportMetadata, NativeMetadata
+from ...profiling import REPEATS, WARM_UPS
+from ..cupy.toolchain import cutlass_version
+from .installation import VERSION
+
+_SOURCES = (
+    "csrc/fp4_gemm_cutlass_sm120.cu",
+    "csrc/fp4_gemm_cutlass_sm120.jinja",
+    "include/flashinfer/gemm/fp4_gemm_cutlass_template_sm120.h",
+    "include/flashinfer/gemm/fp4_gemm_template_sm120.h",
+    "cutlass/include/cutlass/version.h",
+)
+
+
+def native_metadata(torch: Any, package: Path) -> NativeMetadata:
+    """All 18 fields for the current card. `build_id` covers the runner's sources."""
+    major, minor = torch.cuda.get_device_capability()
+    data = package / "data"
+    driver = int(torch._C._cuda_getDriverVersion())
+    return NativeMetadata(
+        architecture=10 * major + minor,
+        build_id=_build_id(data),
+        cuda_driver=f"{driver // 1000}.{driver % 1000 // 10}",
+        cuda_runtime=str(torch.version.cuda),
+        cutlass_version=cutlass_version(data / "cutlass" / "include"),
+        delay_microseconds=environment.DEFAULT_DELAY_MICROSECONDS,
+        device_ordinal=int(torch.cuda.current_device()),
+        format=environment.FORMAT,
+        fp4_layout="e2m1_packed_k2",
+        gpu=str(torch.cuda.get_device_name()),
+        hybrid_bucket_version=HYBRID_BUCKET_VERSION,
+        output_dtype="bf16",
+        output_dtype_id=0,
+        repeats=REPEATS,
+        scale_layout="cutlass_8x4",
+        tactic_descriptor_digest=tactics.digest(),
+        tactic_set_version=tactics.TACTIC_SET_VERSION,
+        warmups=WARM_UPS,
+    )
+
+
+def import_metadata() -> ImportMetadata:
+    """What FlashInfer itself writes into its documents here."""
+    from flashinfer.autotuner import _collect_metadata
+
+    return ImportMetadata.from_json(_collect_metadata())
+
+
+def _build_id(data: Path) -> str:
+    digest = hashlib.sha256(f"flashinfer {VERSION}\n".encode())
+    for name in _SOURCES:
+        content = (data / name).read_bytes()
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]
