@@ -13,7 +13,7 @@ from .elements import (
     from_e4m3,
     unpack,
 )
-from .scale_layout import swizzled_size, unswizzle
+from .scale_layout import swizzle, swizzled_size, unswizzle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,6 +72,21 @@ class Nvfp4Matrix:
     def linear_scales(self) -> Bytes:
         """The scales row by row: rows × K/16."""
         return unswizzle(self.scales, self.rows, self.k // BLOCK)
+
+    def widened(self, multiple: int) -> "Nvfp4Matrix":
+        """The same with zeros at the end of each row, up to the next multiple of K.
+
+        For hardware that takes no other K: the zeros add nothing to a product.
+        """
+        more = -self.k % multiple
+        if not more:
+            return self
+        linear = np.pad(self.linear_scales(), ((0, 0), (0, more // BLOCK)))
+        return Nvfp4Matrix(
+            values=np.pad(self.values, ((0, 0), (0, more // 2))),
+            scales=swizzle(linear),
+            global_scale=self.global_scale,
+        )
 
     def expanded(self) -> Doubles:
         """Each E2M1 value times its block's scale, rows × K: what a tensor core multiplies.

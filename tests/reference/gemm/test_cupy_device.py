@@ -52,6 +52,20 @@ print(json.dumps(found))
 """
 
 
+FIRST_CAPTURED = """
+from nvfp4_reference.gemm.cupy import CupyBackend, operands
+card = CupyBackend()
+problem = card.prepare(33, 264, 1024, 7)
+for tactic in range(32):
+    replay = card.capture(lambda: card.run_tactic(tactic, problem))
+    replay()
+    replayed = card.output(problem).tobytes()
+    operands.poison(problem)
+    card.run_tactic(tactic, problem)
+    assert card.output(problem).tobytes() == replayed, tactic
+print("the same")
+"""
+
 SECOND_CARD = """
 import json, sys, threading
 import cupy
@@ -229,6 +243,13 @@ def test_a_graph_replays_every_tactic(card: CupyBackend, rng: random.Random) -> 
             operands.poison(problem)
             replay()
             assert card.output(problem).tobytes() == eager.tobytes(), tactic
+
+
+def test_a_first_launch_may_be_captured(card: CupyBackend) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_CAPTURED], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "the same\n", done.stderr
 
 
 def test_what_a_graph_captured_outlives_larger_products(card: CupyBackend) -> None:

@@ -75,3 +75,17 @@ def test_parts_that_do_not_fit_are_errors(change: dict[str, Any], message: str) 
     Nvfp4Matrix(**parts)
     with pytest.raises(ValueError, match=message):
         Nvfp4Matrix(**{**parts, **change})
+
+
+@pytest.mark.parametrize(
+    ("k", "multiple", "expected"), [(48, 32, 64), (272, 32, 288), (64, 32, 64)]
+)
+def test_zeros_behind_a_row_change_nothing(
+    numbers: np.random.Generator, k: int, multiple: int, expected: int
+) -> None:
+    matrix = wide(numbers, 133, k)
+    found = matrix.widened(multiple)
+    assert found.k == expected
+    assert (found.expanded()[:, :k] == matrix.expanded()).all()
+    assert not found.expanded()[:, k:].any()
+    assert found.scales.tobytes() == matrix.scales.tobytes(), "less than an atom is added"

@@ -25,7 +25,7 @@ VARIANTS = 4
 class Architecture:
     """A kind of card: `number` 90 is compute capability 9.0, and `name` has the suffix `a`.
 
-    `expands`: operands are multiplied as half. `k_multiple`: what K must be a multiple of.
+    `expands`: operands are multiplied as half. `k_multiple`: rows of another K get zeros behind.
     `variants_per_unit`: tactics that one compiler run builds; `unit_bytes` is the memory it takes.
     """
 

@@ -151,7 +151,7 @@ class CupyBackend:
         self._check_size(engine.device, m, n, k)
         with self._lock:
             kept = self._weight
-        if kept is None or (kept.rows, kept.k) != (n, k):
+        if kept is None or (kept.rows, kept.k) != (n, operands.stored_k(engine.device, k)):
             self._weight = kept = None  # its memory is free before the next takes as much
             kept = self.operand(n, k, WEIGHT_SEED)
             with self._lock:

@@ -34,12 +34,14 @@ POISON = 0xFF
 class DeviceMatrix:
     """A quantized operand on the card, in the bytes of `Nvfp4Matrix`.
 
-    Rows are padded with zeros to a multiple of 8. `expanded` is rows × K in half, where the
-    architecture multiplies those; else None.
+    Rows are padded with zeros to a multiple of 8, and each row to `stored_k` values, a multiple of
+    what the architecture takes. `expanded` is rows × `stored_k` in half, where the architecture
+    multiplies those; else None.
     """
 
     rows: int
     k: int
+    stored_k: int
     global_scale: float
     values: Any
     scales: Any
@@ -99,6 +101,11 @@ def padded(rows: int) -> int:
     return -(-rows // ROW_MULTIPLE) * ROW_MULTIPLE
 
 
+def stored_k(device: Device, k: int) -> int:
+    """K as it is stored: the next multiple of what the architecture takes."""
+    return k + -k % device.architecture.k_multiple
+
+
 def device_bytes(m: int, n: int, k: int) -> int:
     """What a product needs at most while it is prepared, the workspace apart."""
     values = (padded(m) + padded(n)) * k
@@ -116,9 +123,10 @@ def quantize(
 ) -> DeviceMatrix:
     """Quantize on the card; bytes and errors are those of `quantization.quantize`."""
     check_numbers(numbers)
-    rows, k = numbers.shape
-    source = device.upload(numbers)
-    chosen = _global_scale(device, kernels, source, numbers.size)
+    rows, asked = numbers.shape
+    k = stored_k(device, asked)
+    source = device.upload(np.pad(numbers, ((0, 0), (0, k - asked))))
+    chosen = _global_scale(device, kernels, source, rows * k)
     if global_scale is not None:
         chosen = global_scale
     if not is_global_scale(chosen):
@@ -141,7 +149,9 @@ def quantize(
             device.check(
                 kernels.swizzle(linear.ptr, rows, k, scales.ptr, stream), "swizzling scales"
             )
-    matrix = DeviceMatrix(rows=rows, k=k, global_scale=chosen, values=values, scales=scales)
+    matrix = DeviceMatrix(
+        rows=rows, k=asked, stored_k=k, global_scale=chosen, values=values, scales=scales
+    )
     return _expanded(device, kernels, matrix)
 
 
@@ -149,25 +159,30 @@ def synthetic(device: Device, kernels: Kernels, rows: int, k: int, seed: int) ->
     """An operand made on the card: any E2M1 values, under E4M3 scales from 2^-6 to 240.
 
     It depends on the arguments alone. Nothing is quantized and nothing copied, so it costs no more
-    than writing it.
+    than writing it. Its K is the next that the architecture takes.
     """
+    k = stored_k(device, k)
     values = device.filled(padded(rows) * k // 2, 0)
     scales = device.filled(swizzled_size(rows, k // BLOCK), 0)
     with device.active():
         status = kernels.randomize(seed, rows, k, values.ptr, scales.ptr, device.stream.ptr)
         device.check(status, "making an operand")
-    matrix = DeviceMatrix(rows=rows, k=k, global_scale=1.0, values=values, scales=scales)
+    matrix = DeviceMatrix(
+        rows=rows, k=k, stored_k=k, global_scale=1.0, values=values, scales=scales
+    )
     return _expanded(device, kernels, matrix)
 
 
 def from_host(device: Device, kernels: Kernels, matrix: Nvfp4Matrix) -> DeviceMatrix:
     """A copy on the card, expanded there."""
+    wide = matrix.widened(device.architecture.k_multiple)
     copy = DeviceMatrix(
         rows=matrix.rows,
         k=matrix.k,
+        stored_k=wide.k,
         global_scale=matrix.global_scale,
-        values=device.upload(matrix.values, padded(matrix.rows) * matrix.k // 2),
-        scales=device.upload(matrix.scales),
+        values=device.upload(wide.values, padded(wide.rows) * wide.k // 2),
+        scales=device.upload(wide.scales),
     )
     return _expanded(device, kernels, copy)
 
@@ -175,9 +190,10 @@ def from_host(device: Device, kernels: Kernels, matrix: Nvfp4Matrix) -> DeviceMa
 def to_host(device: Device, matrix: DeviceMatrix) -> Nvfp4Matrix:
     """The operand's bytes."""
     rows, k = matrix.rows, matrix.k
-    values = device.download(matrix.values, rows * k // 2)
+    values = device.download(matrix.values, rows * matrix.stored_k // 2)
     return Nvfp4Matrix(
-        values=values.reshape(rows, k // 2),
+        values=values.reshape(rows, -1)[:, : k // 2].copy(),
+        # The padding is less than an atom of scales is wide, so it adds none.
         scales=device.download(matrix.scales, swizzled_size(rows, k // BLOCK)),
         global_scale=matrix.global_scale,
     )
@@ -185,9 +201,9 @@ def to_host(device: Device, matrix: DeviceMatrix) -> Nvfp4Matrix:
 
 def expanded_on_host(device: Device, matrix: DeviceMatrix) -> NDArray[np.float16]:
     """What the tensor cores multiply, where they multiply half; for tests."""
-    size = matrix.rows * matrix.k * 2
+    size = matrix.rows * matrix.stored_k * 2
     found = device.download(matrix.expanded, size)
-    return found.view(np.float16).reshape(matrix.rows, matrix.k)
+    return found.view(np.float16).reshape(matrix.rows, -1)[:, : matrix.k]
 
 
 def problem(
@@ -196,11 +212,6 @@ def problem(
     """Put two operands together with an output of NaN; `ValueError` where they do not fit."""
     if a.k != b.k:
         raise ValueError(f"The operands have K = {a.k} and K = {b.k}; give two of equal K.")
-    multiple = device.architecture.k_multiple
-    if a.k % multiple:
-        raise ValueError(
-            f"K is {a.k}; {device.architecture.name} multiplies K in multiples of {multiple}."
-        )
     with np.errstate(over="ignore", under="ignore"):
         single = np.float32(alpha)
     if not np.isfinite(single):
@@ -212,7 +223,7 @@ def problem(
     product = Product(
         m=a.rows,
         n=pitch,
-        k=a.k,
+        k=a.stored_k,
         device=device.ordinal,
         multiprocessors=device.multiprocessors,
         a=a.multiplied,
@@ -275,7 +286,7 @@ def expand(device: Device, kernels: Kernels, matrix: DeviceMatrix) -> None:
             matrix.values.ptr,
             matrix.scales.ptr,
             matrix.rows,
-            matrix.k,
+            matrix.stored_k,
             matrix.expanded.ptr,
             device.stream.ptr,
         )
@@ -286,7 +297,7 @@ def _expanded(device: Device, kernels: Kernels, matrix: DeviceMatrix) -> DeviceM
     """The operand with what the tensor cores take, where that is another form."""
     if not device.architecture.expands:
         return matrix
-    made = replace(matrix, expanded=device.filled(2 * padded(matrix.rows) * matrix.k, 0))
+    made = replace(matrix, expanded=device.filled(2 * padded(matrix.rows) * matrix.stored_k, 0))
     expand(device, kernels, made)
     return made
 

@@ -29,6 +29,7 @@ GUARD_BYTES = 256
 GUARD_FILL = 0xA5
 POISON = 0xFF
 K_MULTIPLE = 32
+"""What the runner takes; rows of another K are padded with zeros."""
 N_MULTIPLE = 8
 """Output columns that are written together; a weight is padded with rows of zeros."""
 WORKSPACE_BYTES = 32 * 1024 * 1024
@@ -89,7 +90,7 @@ class FlashInferBackend:
     def prepare(
         self, m: int, n: int, k: int, seed: int, *, direct: bool = True
     ) -> FlashInferProblem:
-        """See `operands.random_operands`. `ValueError` unless K is a multiple of 32."""
+        """See `operands.random_operands`."""
         check_shape(m, n, k)
         a = quantize(random_activation(m, k, seed), direct=direct)
         b = quantize(random_weight(n, k, seed), direct=direct)
@@ -97,21 +98,20 @@ class FlashInferBackend:
 
     def problem(self, a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float) -> FlashInferProblem:
         """A product of operands that are given; the output is NaN until something writes it."""
-        if a.k % K_MULTIPLE:
-            raise ValueError(f"K is {a.k}; FlashInfer multiplies K in multiples of {K_MULTIPLE}.")
+        left, right = a.widened(K_MULTIPLE), b.widened(K_MULTIPLE)
         torch = self._engine().torch
         pitch = -(-b.rows // N_MULTIPLE) * N_MULTIPLE
         size = a.rows * pitch * 2
         with self._translated("preparing a product"):
             memory = torch.full((size + GUARD_BYTES,), GUARD_FILL, dtype=torch.uint8, device="cuda")
             memory[:size] = POISON
-            weight = np.zeros((pitch, b.k // 2), np.uint8)
-            weight[: b.rows] = b.values
+            weight = np.zeros((pitch, right.k // 2), np.uint8)
+            weight[: b.rows] = right.values
             inputs = [
-                torch.tensor(a.values, device="cuda"),
+                torch.tensor(left.values, device="cuda"),
                 torch.tensor(weight, device="cuda").T,
-                torch.tensor(_rows(a), device="cuda"),
-                torch.tensor(_rows(b), device="cuda").T,
+                torch.tensor(_rows(left), device="cuda"),
+                torch.tensor(_rows(right), device="cuda").T,
                 torch.tensor([alpha], dtype=torch.float32, device="cuda"),
                 torch.bfloat16,
                 memory[:size].view(torch.bfloat16).view(a.rows, pitch),
