@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from nvfp4_reference.gemm.cupy import CupyBackend, inspection, toolchain
 from nvfp4_reference.gemm.cupy import __main__ as command
-from nvfp4_reference.gemm.cupy import inspection, toolchain
 from nvfp4_reference.gemm.cupy.architectures import architecture
 from nvfp4_reference.gemm.cupy.errors import UnavailableError
 from nvfp4_reference.tactics import TACTICS, Tactic
@@ -268,3 +268,18 @@ def test_the_real_tools_agree_with_what_is_read_here(tmp_path: Path) -> None:
     assert plain.startswith("void multiply<7>(")
     with pytest.raises(UnavailableError, match="there is no kernel for tactic 0, 1, 2"):
         inspection.inspect(tmp_path / "one.cubin", os.environ)
+
+
+def test_the_library_of_a_card_multiplies_as_its_architecture_should(
+    built_card: CupyBackend,
+) -> None:
+    try:
+        toolchain.find_cuobjdump(os.environ)
+    except UnavailableError as error:
+        pytest.skip(f"needs cuobjdump: {error}")
+    if shutil.which("c++filt") is None:
+        pytest.skip("needs c++filt, of binutils")
+    recipe = built_card._engine().recipe
+    found = inspection.inspect(recipe.path, os.environ)
+    assert found.architecture == recipe.architecture
+    assert found.faults == []
