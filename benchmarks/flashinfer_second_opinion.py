@@ -199,10 +199,9 @@ def main(arguments: list[str]) -> int:
         for n, k in WEIGHTS:
             for m in ms:
                 found.append(compare(flashinfer, card.timer(m, n, k), (m, n, k), options.rounds))
-    device = flashinfer.torch.cuda.get_device_name()
-    print(f"FlashInfer {VERSION}'s tuner and the reference's on {device}, 32 tactics each;")
-    print(f"delay kernel in FlashInfer's tuner: {options.delay} ({delay:.2f} ms);")
-    print(f"{options.rounds} rounds of the candidates.")
+    print(f"FlashInfer {VERSION}'s tuner and the reference's, 32 tactics each, on")
+    print(f"{flashinfer.torch.cuda.get_device_name()}; {options.rounds} rounds of the candidates;")
+    print(f"delay kernel in FlashInfer's tuner: {options.delay} ({delay:.2f} ms).")
     print("\n".join(table(found)))
     print(f"{time.perf_counter() - began:.0f} s")
     return 0

@@ -68,6 +68,73 @@ with device.playing({"default": "raise"}):
 print("both chose", found.ours)
 """
 
+WHOLE = """
+import contextlib, sys, types
+import flashinfer_second_opinion as benchmark
+import nvfp4_reference.gemm.cupy
+import tvm_ffi
+from nvfp4_adapters import flashinfer_install
+from nvfp4_adapters.scripted_device import Device
+
+how, *arguments = sys.argv[1:]
+device = Device()
+device.script = {"default": 2.0, "9": 1.0}
+current = []
+
+
+class Stream:
+    cuda_stream = 4096
+
+
+@contextlib.contextmanager
+def made_current(what):
+    current.append(what)
+    yield
+    current.remove(what)
+
+
+class Card:
+    '''The CuPy back end: what it queues takes scripted time, and a delay the time it is asked for.'''
+
+    def __init__(self, progress=None):
+        pass
+
+    def reason(self):
+        return "there is no card." if how == "no card" else None
+
+    def timer(self, m, n, k):
+        return self
+
+    def run(self, tactic):
+        assert current[:2] == [Stream.cuda_stream, "CuPy's"], "nobody made one stream current"
+        device.run(tactic)
+
+    def delay(self, microseconds):
+        device.delay(microseconds)
+        device._durations.append(microseconds / 1000)
+
+    def elapsed_microseconds(self, start, end):
+        return 1000 * device.between(start, end)
+
+    synchronize, event = device.synchronize, device.event
+
+
+flashinfer = flashinfer_install.load()
+device.install(flashinfer)
+if how == "flashinfer":
+    flashinfer.tuner_module.delay_kernel = Card().delay
+cuda = flashinfer.torch.cuda
+cuda.Stream = Stream
+cuda.stream = lambda stream: made_current(getattr(stream, "cuda_stream", "FlashInfer's, again"))
+cuda.get_device_name = lambda: "a card that is not there"
+sys.modules["cupy"] = types.SimpleNamespace(
+    cuda=types.SimpleNamespace(ExternalStream=lambda pointer: made_current("CuPy's"))
+)
+tvm_ffi.use_torch_stream = lambda context: context
+nvfp4_reference.gemm.cupy.CupyBackend = Card
+sys.exit(benchmark.main(arguments))
+"""
+
 
 @pytest.fixture
 def benchmark(monkeypatch):
@@ -112,19 +179,50 @@ def test_without_flashinfer_nothing_is_measured_and_it_says_so():
 
 @pytest.mark.parametrize("installed", ["0.6.13"], indirect=True)
 def test_flashinfer_s_real_tuner_measures_the_same_calls_and_chooses_the_same(installed, tmp_path):
-    _, home = installed
     fastest, raising = random.sample(range(32), 2)
     arguments = [str(fastest), str(raising), str(random.randrange(2**32))]
     print("fastest, raising and the operands' seed:", *arguments)
+    done = run(installed, tmp_path, ON_A_CPU, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == f"both chose {fastest}"
+
+
+@pytest.mark.parametrize("installed", ["0.6.13"], indirect=True)
+@pytest.mark.parametrize("delay", ["flashinfer", "ours"])
+def test_the_whole_benchmark_without_its_card(installed, tmp_path, delay):
+    done = run(installed, tmp_path, WHOLE, delay, "1", "2", "--rounds=1", f"--delay={delay}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"delay kernel in FlashInfer's tuner: {delay} (5.00 ms)." in lines
+    every = next(line for line in lines if line.startswith("all"))
+    assert every.split() == ["all", "8", "8", "0.00%", "0.00%", "0.00%", "0.00%"]
+
+
+@pytest.mark.parametrize("installed", ["0.6.13"], indirect=True)
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("no card", "there is no card."),
+        ("another stream", "FlashInfer's delay of 5000 µs held up the card 0.000 ms"),
+    ],
+)
+def test_what_cannot_be_measured_is_not(installed, tmp_path, how, why):
+    done = run(installed, tmp_path, WHOLE, how, "1")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1] == f"not measured: {why}"
+
+
+def run(installed, folder, script, *arguments):
+    _, home = installed
     paths = os.pathsep.join(filter(None, (str(SCRIPT.parent), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(
-        [str(home / "bin" / "python"), "-c", ON_A_CPU, *arguments],
-        cwd=tmp_path,
+    return subprocess.run(
+        [str(home / "bin" / "python"), "-c", script, *arguments],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == f"both chose {fastest}"

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from nvfp4_reference.gemm.cupy import CupyBackend, inspection, toolchain
 from nvfp4_reference.gemm.cupy import __main__ as command
-from nvfp4_reference.gemm.cupy import inspection, toolchain
 from nvfp4_reference.gemm.cupy.architectures import architecture
 from nvfp4_reference.gemm.cupy.errors import UnavailableError
 from nvfp4_reference.tactics import TACTICS, Tactic
@@ -41,7 +41,8 @@ def library(instruction: str, *, halved: bool = False) -> dict[str, dict[str, in
 
 def code(instructions: list[str], functions: tuple[str, ...] = ("first",)) -> str:
     """What cuobjdump writes for functions that each have these instructions."""
-    lines = ["Fatbin elf code:", "================", "arch = sm_121a", "code version = [1,8]", ""]
+    lines = ["Fatbin elf code:", "================", "arch = sm_75", "", "\tcode for sm_75", ""]
+    lines += ["Fatbin elf code:", "================", "arch = sm_121a", "code version = [1,8]", ""]
     for function in functions:
         lines += ["\tcode for sm_121a", f"\t\tFunction : {function}", "\t.headerflags @..."]
         for number, instruction in enumerate(instructions):
@@ -72,8 +73,10 @@ def test_only_tensor_core_instructions_are_counted_and_each_by_its_function() ->
     assert found == {"first": expected, "second": expected}
 
 
-@pytest.mark.parametrize(("text", "count"), [("", 0), ("\tcode for sm_90a\n\tcode for sm_121a", 2)])
-def test_a_file_that_is_for_no_single_architecture(text: str, count: int) -> None:
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_file_that_is_for_no_single_architecture(count: int) -> None:
+    parts = ("\tcode for sm_90a\n\t\tFunction : a", "\tcode for sm_121a\n\t\tFunction : b")
+    text = "\n".join(parts[:count])
     with pytest.raises(UnavailableError, match=f"code for {count} architectures"):
         inspection.disassembled(text.splitlines())
 
@@ -265,3 +268,18 @@ def test_the_real_tools_agree_with_what_is_read_here(tmp_path: Path) -> None:
     assert plain.startswith("void multiply<7>(")
     with pytest.raises(UnavailableError, match="there is no kernel for tactic 0, 1, 2"):
         inspection.inspect(tmp_path / "one.cubin", os.environ)
+
+
+def test_the_library_of_a_card_multiplies_as_its_architecture_should(
+    built_card: CupyBackend,
+) -> None:
+    try:
+        toolchain.find_cuobjdump(os.environ)
+    except UnavailableError as error:
+        pytest.skip(f"needs cuobjdump: {error}")
+    if shutil.which("c++filt") is None:
+        pytest.skip("needs c++filt, of binutils")
+    recipe = built_card._engine().recipe
+    found = inspection.inspect(recipe.path, os.environ)
+    assert found.architecture == recipe.architecture
+    assert found.faults == []

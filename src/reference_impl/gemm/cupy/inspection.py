@@ -104,13 +104,15 @@ def inspect(library: Path, environment: Mapping[str, str]) -> Inspection:
 
 def disassembled(lines: Iterable[str]) -> tuple[int, dict[str, Counter[str]]]:
     """The architecture's number, and each function's tensor-core instructions with their counts."""
-    numbers: set[int] = set()
+    numbers: set[int] = set()  # of what has functions: the linker adds an empty part for another
     code: dict[str, Counter[str]] = {}
     current: Counter[str] = Counter()
+    number = 0
     for line in lines:
         if found := _ARCHITECTURE.match(line):
-            numbers.add(int(found[1]))
+            number = int(found[1])
         elif found := _FUNCTION.match(line):
+            numbers.add(number)
             current = code[found[1]] = Counter()
         elif found := _MULTIPLY.match(line):
             current[found[1]] += 1

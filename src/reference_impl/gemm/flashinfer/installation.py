@@ -36,7 +36,7 @@ def import_torch() -> Any:
     except Exception as error:  # a broken CUDA installation raises many things, OSError included
         raise UnavailableError(
             f"torch, which owns FlashInfer's memory, cannot be imported ({first_line(error)}); "
-            "install pytest-nvfp4[flashinfer]."
+            f"install flashinfer-python=={VERSION}, which brings it."
         ) from error
     if not torch.cuda.is_available():
         raise UnavailableError("torch finds no card; run on a machine with one that it can use.")
