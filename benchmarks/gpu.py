@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from nvfp4_reference.gemm.cupy import CupyBackend
@@ -66,6 +67,8 @@ def stages(folder: Path) -> list[Stage]:
     tools = ("memcheck", "racecheck")
     where = [f"{folder}/report.json", f"{folder}/badge.svg", f"{folder}/badge.json"]
     suite = [*python, "-m", "pytest_nvfp4.cli", "run", "reference", "-n", "8"]
+    if find_spec("flashinfer"):  # which then writes the document of FIMP-11
+        suite += ["--flashinfer", sys.executable]
     return [
         Stage(
             "build",
