@@ -10,6 +10,7 @@ other one takes its place.
 """
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
@@ -71,7 +72,7 @@ def native_metadata(name: str) -> NativeMetadata:
     if name == NUMPY:
         return NativeMetadata.of_this_machine()
     try:
-        found: NativeMetadata = _card(name).metadata()
+        found: NativeMetadata = _metadata(name).native_here(os.environ)
     except LookupError as unavailable:
         raise _unavailable(name, unavailable) from unavailable
     return found
@@ -82,7 +83,7 @@ def import_metadata(name: str) -> ImportMetadata:
     if name == NUMPY:
         return ImportMetadata.of_this_machine()
     try:
-        found: ImportMetadata = _card(name).import_metadata()
+        found: ImportMetadata = _metadata(name).import_here()
     except LookupError as unavailable:
         raise _unavailable(name, unavailable) from unavailable
     return found
@@ -91,6 +92,10 @@ def import_metadata(name: str) -> ImportMetadata:
 def case_module(name: str) -> str:
     """The module whose `gemm_case` makes one product by this back end."""
     return f"{_PACKAGE}.{name}.case" if name in _CARDS else f"{_PACKAGE}.case"
+
+
+def _metadata(name: str) -> Any:
+    return importlib.import_module(f"{_PACKAGE}.{name}.metadata")
 
 
 def _card(name: str) -> Any:

@@ -22,17 +22,19 @@ import math
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from .errors import DeviceError, NestedTuningError, Rejected
 from .tactics import TACTIC_IDS
+
+if TYPE_CHECKING:
+    from fractions import Fraction  # which a scripted clock gives, and which is slow to import
 
 WARM_UPS = 3
 REPEATS = 10
 
 Mark = TypeVar("Mark")
-Microseconds = float | Fraction
+Microseconds: TypeAlias = "float | Fraction"
 
 
 class Timer(Protocol[Mark]):

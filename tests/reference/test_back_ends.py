@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -60,11 +61,21 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> list[Card]:
             made.append(Card())
             return made[-1]
 
+        @staticmethod
+        def native_here(environment: Mapping[str, str]) -> NativeMetadata:
+            return Card().metadata()
+
+        @staticmethod
+        def import_here() -> ImportMetadata:
+            return Card().import_metadata()
+
     real = importlib.import_module
     monkeypatch.setattr(
         importlib,
         "import_module",
-        lambda name, *rest: Module if name.endswith(".gemm.cupy") else real(name, *rest),
+        lambda name, *rest: (
+            Module if name.endswith((".gemm.cupy", ".gemm.cupy.metadata")) else real(name, *rest)
+        ),
     )
     return made
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from nvfp4_reference.gemm.cupy import __main__ as command
 from nvfp4_reference.gemm.cupy import compiling, library, toolchain
+from nvfp4_reference.gemm.cupy import recipe as recipes
 from nvfp4_reference.gemm.cupy.architectures import ARCHITECTURES, Architecture, architecture
 from nvfp4_reference.gemm.cupy.errors import BuildError, UnavailableError
 from nvfp4_reference.gemm.cupy.kernels import Kernels
@@ -23,8 +24,8 @@ BUILD = "import sys; from nvfp4_reference.gemm.cupy.__main__ import main; sys.ex
 GB = 10**9
 
 
-def recipe(environment: dict[str, str], number: int = 90) -> library.Recipe:
-    return library.recipe(architecture(number), toolchain.find(environment), environment)
+def recipe(environment: dict[str, str], number: int = 90) -> recipes.Recipe:
+    return recipes.recipe(architecture(number), toolchain.find(environment), environment)
 
 
 def build(environment: dict[str, str], number: int = 90) -> tuple[Path, list[str]]:
@@ -33,12 +34,12 @@ def build(environment: dict[str, str], number: int = 90) -> tuple[Path, list[str
 
 
 def left(folder: Path) -> set[str]:
-    """What a build left in its cache, locks and what is known of the headers aside."""
+    """What a build left in its cache, locks and remembered digests aside."""
     cache = folder / "cache"
     return {
         path.name
         for path in cache.iterdir()
-        if path.suffix != ".lock" and not path.name.startswith("headers-")
+        if path.suffix != ".lock" and not path.name.startswith("digest-")
     }
 
 
@@ -58,7 +59,7 @@ def builder(environment: dict[str, str]) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize("number", sorted(ARCHITECTURES))
 def test_every_tactic_is_in_one_unit(number: int) -> None:
     found = []
-    for unit in library.units(architecture(number)):
+    for unit in recipes.units(architecture(number)):
         defines = dict(re.findall(r"-D(\w+)=(\d+)", " ".join(unit.defines)))
         for bit in range(4):
             if int(defines.get("NVFP4_VARIANTS", 0)) >> bit & 1:
@@ -68,15 +69,15 @@ def test_every_tactic_is_in_one_unit(number: int) -> None:
                 assert bit == tactic.id % 4
                 found.append(tactic.id)
     assert sorted(found) == list(range(32))
-    assert len({unit.name for unit in library.units(architecture(number))}) == len(
-        library.units(architecture(number))
+    assert len({unit.name for unit in recipes.units(architecture(number))}) == len(
+        recipes.units(architecture(number))
     )
 
 
 def test_variants_in_the_sources_are_those_of_the_descriptors() -> None:
     written = re.findall(
         r"^NVFP4_TACTIC\(NVFP4_ID_(\d), (true|false), (\w+)\)",
-        library.sources()["tactics.cu"],
+        recipes.sources()["tactics.cu"],
         re.M,
     )
     assert written == [
@@ -104,12 +105,12 @@ def test_a_tile_that_cannot_be_built_is_said_to_be_missing() -> None:
     assert [tactic.id for tactic in part.tactics] == list(range(4, 32))
     assert part.tactic_digest != whole.tactic_digest
     assert part.tactic_set_version != whole.tactic_set_version
-    assert len(library.units(part)) == len(library.units(whole)) - 1
+    assert len(recipes.units(part)) == len(recipes.units(whole)) - 1
 
 
 def test_flags_name_the_architecture_with_its_suffix() -> None:
-    assert "-gencode=arch=compute_121a,code=sm_121a" in library.flags_of(architecture(121))
-    assert "-DNDEBUG" in library.flags_of(architecture(90))
+    assert "-gencode=arch=compute_121a,code=sm_121a" in recipes.flags_of(architecture(121))
+    assert "-DNDEBUG" in recipes.flags_of(architecture(90))
 
 
 # What decides a library
@@ -138,35 +139,61 @@ def test_the_digest_changes_with_all_that_a_library_is_made_of(
     assert recipe(environment) == first
 
     with monkeypatch.context() as patch:
-        patch.setattr(library, "_FLAGS", (*library._FLAGS, "-O1"))
+        patch.setattr(recipes, "_FLAGS", (*recipes._FLAGS, "-O1"))
         digests.append(recipe(environment).digest)
-    sources = library.sources()
+    sources = recipes.sources()
     for name in sources:
         with monkeypatch.context() as patch:
             edited = {**sources, name: sources[name] + " "}
-            patch.setattr(library, "sources", lambda edited=edited: edited)
+            patch.setattr(recipes, "sources", lambda edited=edited: edited)
             digests.append(recipe(environment).digest)
     assert len(set(digests)) == len(digests)
     assert len(sources) == 5
 
 
-def test_headers_are_read_once_and_again_after_an_edit_that_hides(
+def test_a_digest_is_remembered_until_something_is_edited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = fake_toolchain(tmp_path)
     first = recipe(environment)
     header = tmp_path / "include" / "cute" / "tensor.hpp"
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read again"))
+        patch.setattr(toolchain.Toolchain, "headers_digest", lambda _: pytest.fail("read again"))
         assert recipe(environment) == first
-    times = header.stat()
-    header.write_text(header.read_text().replace("tensor", "TENSOR"))
-    os.utime(header, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert recipe(environment).digest != first.digest
-    for note in (tmp_path / "cache").glob("headers-*"):
-        note.write_text("no digest")
-    header.write_text(header.read_text().replace("TENSOR", "tensor"))
+    for old, new in (("tensor", "TENSOR"), ("TENSOR", "tensor")):  # of one size, and of one time
+        times = header.stat()
+        header.write_text(header.read_text().replace(old, new))
+        os.utime(header, ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert (recipe(environment) == first) == (new == "tensor")
+
+
+@pytest.mark.parametrize("content", [b"", b"no digest", b"\xff", b"0" * 65])
+def test_a_note_that_holds_no_digest_is_not_believed(tmp_path: Path, content: bytes) -> None:
+    environment = fake_toolchain(tmp_path)
+    first = recipe(environment)
+    (note,) = (tmp_path / "cache").glob("digest-*")
+    note.write_bytes(content)
     assert recipe(environment) == first
+    assert note.read_text() == first.digest
+
+
+def test_a_compiler_that_is_no_script_is_not_run_to_be_known(tmp_path: Path) -> None:
+    environment = fake_toolchain(tmp_path)
+    found = toolchain.find(environment)
+    before = found.facts()
+    found.nvcc.write_bytes(b"\x7fELF and no program")
+    as_program = found.facts()
+    assert as_program != before
+    assert found.facts() == as_program
+    found.nvcc.write_bytes(b"\x7fELF and no programs")
+    assert found.facts() != as_program
+
+
+def test_notes_that_cannot_be_kept_are_done_without(tmp_path: Path) -> None:
+    environment = fake_toolchain(tmp_path)
+    first = recipe(environment)
+    environment[toolchain.BUILD_CACHE] = str(tmp_path / "version" / "under-a-file")
+    assert recipe(environment).digest == first.digest
 
 
 def test_where_the_headers_lie_decides_nothing(tmp_path: Path) -> None:

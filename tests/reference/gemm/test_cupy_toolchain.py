@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvfp4_reference.gemm.cupy import CupyBackend, UnavailableError, device, toolchain
+from nvfp4_reference.gemm.cupy import CupyBackend, UnavailableError, cards, device, toolchain
 from nvfp4_reference.gemm.cupy.architectures import architecture
 from nvfp4_reference.gemm.cupy.errors import BuildError
 
@@ -153,7 +153,7 @@ class Cupy:
 def test_why_it_cannot_run(
     cupy: Cupy, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nvfp4_reference.gemm.cupy.cupy_backend.import_cupy", lambda: cupy)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
     back_end = CupyBackend(fake_toolchain(tmp_path))
     reason = back_end.reason()
     assert reason is not None
@@ -169,7 +169,7 @@ def test_why_it_cannot_run(
 def test_it_can_run_where_everything_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nvfp4_reference.gemm.cupy.cupy_backend.import_cupy", lambda: Cupy(121))
+    monkeypatch.setitem(sys.modules, "cupy", Cupy(121))
     environment = fake_toolchain(tmp_path)
     assert CupyBackend(environment).available()
     assert not (tmp_path / "cache").exists(), "asking built something"
@@ -226,5 +226,5 @@ def test_nothing_captures_where_cupy_was_never_imported(monkeypatch: pytest.Monk
 
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert "install pytest-nvfp4[gpu]" in refusal(device.import_cupy)
+    assert "install pytest-nvfp4[gpu]" in refusal(cards.import_cupy)
     assert "CuPy, which owns the card's memory, cannot be imported" in str(CupyBackend({}).reason())

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from . import inspection, library, toolchain
 from .architectures import Architecture, architecture
-from .device import current_architecture, import_cupy
+from .cards import current_architecture, import_cupy
 from .errors import UnavailableError
+from .recipe import Recipe, recipe
 
 
 def main(arguments: list[str]) -> int:
@@ -23,8 +24,7 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments[:1] == ["inspect"]:
             return _inspect(arguments[1:])
-        recipe = _recipe(arguments)
-        path = library.built(recipe, os.environ, _tell)
+        path = library.built(_recipe(arguments), os.environ, _tell)
     except UnavailableError as error:
         for line in (str(error), *getattr(error, "__notes__", ())):
             _tell(line)
@@ -51,8 +51,8 @@ def _inspect(arguments: list[str]) -> int:
     return int(bool(found.faults))
 
 
-def _recipe(arguments: list[str]) -> library.Recipe:
-    return library.recipe(_chosen(arguments), toolchain.find(os.environ), os.environ)
+def _recipe(arguments: list[str]) -> Recipe:
+    return recipe(_chosen(arguments), toolchain.find(os.environ), os.environ)
 
 
 def _chosen(arguments: list[str]) -> Architecture:

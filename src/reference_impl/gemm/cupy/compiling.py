@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import BuildError
+from .recipe import Unit
 from .toolchain import BUILD_JOBS
 
 _MEMORY = Path("/proc/meminfo")
@@ -24,15 +25,6 @@ _LIMITS = (
         Path("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
-    """One run of the compiler: a source and what is defined for it."""
-
-    name: str
-    source: str
-    defines: tuple[str, ...]
 
 
 def job_count(units: int, unit_bytes: int, environment: Mapping[str, str]) -> int:

@@ -17,13 +17,15 @@ from ..matrix import Nvfp4Matrix
 from ..operands import check_shape, random_activation, random_weight
 from ..product import Output, alpha_of, checked_tactic
 from . import library, operands, toolchain
+from .cards import caller_captures, current_architecture, import_cupy
 from .compiling import available_memory
 from .cupy_timer import CupyTimer
-from .device import Device, caller_captures, current_architecture, import_cupy
+from .device import Device
 from .errors import DeviceError, LaunchError, UnavailableError
 from .kernels import Kernels
-from .metadata import import_metadata, native_metadata
+from .metadata import import_here, native_here, native_metadata, recipe_here
 from .operands import CupyProblem, DeviceMatrix
+from .recipe import Recipe
 
 ACTIVATION_SEED, WEIGHT_SEED = 0, 1
 
@@ -32,7 +34,7 @@ ACTIVATION_SEED, WEIGHT_SEED = 0, 1
 class _Engine:
     device: Device
     kernels: Kernels
-    recipe: library.Recipe
+    recipe: Recipe
 
 
 class CupyBackend:
@@ -204,30 +206,23 @@ class CupyBackend:
         """The environment of plans that are tuned here. Builds nothing."""
         if self._made:
             return native_metadata(self._made.device.cupy, self._made.recipe)
-        cupy = import_cupy()
-        return native_metadata(cupy, self._recipe(cupy))
+        return native_here(self._environment)
 
     def import_metadata(self) -> ImportMetadata:
         """What an imported document must name to be used here."""
-        cupy = import_cupy()
-        current_architecture(cupy)  # says so where there is no card
-        return import_metadata(cupy)
+        return import_here()
 
     def _engine(self) -> _Engine:
         with self._lock:
             if self._made is None:
                 cupy = import_cupy()
-                recipe = self._recipe(cupy)
+                recipe = recipe_here(cupy, self._environment)
                 path = library.built(recipe, self._environment, self._progress)
                 kernels = Kernels(path, recipe.architecture)
                 device = Device(cupy)
                 device.bind(kernels.use_device)
                 self._made = _Engine(device, kernels, recipe)
             return self._made
-
-    def _recipe(self, cupy: object) -> library.Recipe:
-        architecture = current_architecture(cupy)
-        return library.recipe(architecture, toolchain.find(self._environment), self._environment)
 
     @staticmethod
     def _quantized(engine: _Engine, numbers: Floats, *, direct: bool) -> DeviceMatrix:

@@ -7,63 +7,19 @@ ends with it and the back end is unavailable.
 """
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .architectures import Architecture, architecture
+from .cards import DEFAULT_STREAMS, current_architecture, first_line
 from .errors import DeviceError, LaunchError, UnavailableError
 from .kernels import CUTLASS_STATUS
 
 _OUT_OF_MEMORY = 2
-_NO_DEVICE = {35: "the driver is too old or missing", 100: "there is no card"}
 _BUSY = 46
-_DEFAULT_STREAMS = (0, 1, 2)
-_MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
-
-
-def import_cupy() -> Any:
-    """CuPy, without touching a card; `UnavailableError` where it is missing or broken."""
-    try:
-        import cupy
-    except Exception as error:  # a broken CUDA installation raises many things, OSError included
-        raise UnavailableError(
-            f"CuPy, which owns the card's memory, cannot be imported ({_first_line(error)}); "
-            "install pytest-nvfp4[gpu] for your CUDA version."
-        ) from error
-    return cupy
-
-
-def current_architecture(cupy: Any) -> Architecture:
-    """What the current card is, asked without making a context on it."""
-    runtime = cupy.cuda.runtime
-    try:
-        if not runtime.getDeviceCount():
-            raise UnavailableError("there is no card; run on a machine with one.")
-        ordinal = runtime.getDevice()
-        major = runtime.deviceGetAttribute(_MAJOR, ordinal)
-        minor = runtime.deviceGetAttribute(_MINOR, ordinal)
-    except runtime.CUDARuntimeError as error:
-        why = _NO_DEVICE.get(error.status, "the card does not answer")
-        raise UnavailableError(
-            f"{why} ({_first_line(error)}); make a card and its driver visible to this process."
-        ) from error
-    return architecture(10 * major + minor)
-
-
-def caller_captures() -> bool:
-    """Is the thread's current CuPy stream being captured? Asked without importing CuPy."""
-    cupy = sys.modules.get("cupy")
-    if cupy is None:
-        return False
-    try:
-        stream = cupy.cuda.get_current_stream()
-    except cupy.cuda.runtime.CUDARuntimeError:  # without a driver there are no streams
-        return False
-    return bool(stream.ptr not in _DEFAULT_STREAMS and stream.is_capturing())
+_MULTIPROCESSORS = 16  # cudaDevAttrMultiProcessorCount
 
 
 class Device:
@@ -82,7 +38,7 @@ class Device:
         except self._runtime.CUDARuntimeError as error:
             busy = "another process holds the card" if error.status == _BUSY else "it is broken"
             raise UnavailableError(
-                f"the card cannot be used, for {busy} ({_first_line(error)}); "
+                f"the card cannot be used, for {busy} ({first_line(error)}); "
                 "free it or use another."
             ) from error
 
@@ -104,7 +60,7 @@ class Device:
         The default stream cannot be captured, and it waits for streams of everybody else.
         """
         current = self.cupy.cuda.get_current_stream()
-        return self._stream if current.ptr in _DEFAULT_STREAMS else current
+        return self._stream if current.ptr in DEFAULT_STREAMS else current
 
     def name(self) -> str:
         """As the driver calls it: `NVIDIA H200`."""
@@ -166,7 +122,7 @@ class Device:
             )
         if status:
             error = self._runtime.CUDARuntimeError(status)
-            raise self._meaning(status, doing, _first_line(error))
+            raise self._meaning(status, doing, first_line(error))
 
     @contextlib.contextmanager
     def translated(self, doing: str) -> Iterator[None]:
@@ -176,7 +132,7 @@ class Device:
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise self._meaning(_OUT_OF_MEMORY, doing, "") from error
         except self._runtime.CUDARuntimeError as error:
-            raise self._meaning(error.status, doing, _first_line(error)) from error
+            raise self._meaning(error.status, doing, first_line(error)) from error
 
     def _meaning(self, status: int, doing: str, why: str) -> Exception:
         if status == _OUT_OF_MEMORY:
@@ -201,7 +157,3 @@ class Device:
         except self._runtime.CUDARuntimeError:
             return False
         return True
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,7 +1,4 @@
-"""The shared library of one architecture: planned, built in parallel, and installed whole.
-
-A library's name holds a digest of all that it is made of: our sources, the headers, the flags and
-the compiler. So another card, CUDA or CUTLASS has another library, and a built one is never wrong.
+"""The shared library of one architecture: built in parallel, and installed whole.
 
 It is built in a folder of its own beside its place and then renamed. Whoever is interrupted leaves
 no library, and whoever is killed leaves a folder that the next build removes. Two processes that
@@ -10,110 +7,21 @@ want one library build it once: the second waits for the first.
 
 import contextlib
 import fcntl
-import hashlib
-import importlib.resources
 import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from .architectures import TILES, VARIANTS, Architecture
-from .compiling import Unit, compile_all, job_count, link
+from .compiling import compile_all, job_count, link
 from .errors import BuildError
-from .toolchain import BUILD_CACHE, Toolchain, cache_folder
+from .recipe import Recipe, sources, units
+from .toolchain import BUILD_CACHE
 
 Progress = Callable[[str], None]
 
-_FLAGS = (
-    "-std=c++17",
-    "-O3",
-    "-DNDEBUG",  # without it, assertions make the assembler serialize the tensor cores
-    "--expt-relaxed-constexpr",
-    "-Xcompiler=-fPIC,-fvisibility=hidden",
-)
-_KERNELS = importlib.resources.files(__package__).joinpath("kernels")
 _logger = logging.getLogger(__package__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """All that decides a library, and where it is kept."""
-
-    architecture: Architecture
-    toolchain: Toolchain
-    flags: tuple[str, ...]
-    digest: str
-    folder: Path
-
-    @property
-    def path(self) -> Path:
-        """The library's place, whether or not it is built."""
-        return self.folder / f"libnvfp4-{self.architecture.name}-{self.digest[:32]}.so"
-
-
-def recipe(
-    architecture: Architecture, toolchain: Toolchain, environment: Mapping[str, str]
-) -> Recipe:
-    """Work out which library is wanted. Reads the headers and asks nvcc its version."""
-    folder = cache_folder(environment)
-    flags = flags_of(architecture)
-    digest = hashlib.sha256()
-    parts = [
-        toolchain.compiler_version(),
-        toolchain.headers_digest(folder),
-        repr(flags),
-        *(repr(unit) for unit in units(architecture)),
-        *(f"{name}\n{text}" for name, text in sorted(sources().items())),
-    ]
-    for part in parts:
-        digest.update(f"{len(part)}\n{part}".encode())
-    return Recipe(
-        architecture=architecture,
-        toolchain=toolchain,
-        flags=flags,
-        digest=digest.hexdigest(),
-        folder=folder,
-    )
-
-
-def flags_of(architecture: Architecture) -> tuple[str, ...]:
-    """The compiler's flags; the suffix `a` lets it use what this architecture alone has."""
-    number = architecture.number
-    return (
-        *_FLAGS,
-        f"-gencode=arch=compute_{number}a,code=sm_{number}a",
-        f"-DNVFP4_ARCHITECTURE={number}",
-    )
-
-
-def sources() -> dict[str, str]:
-    """Our kernel sources by file name."""
-    return {
-        file.name: file.read_text(encoding="utf-8")
-        for file in _KERNELS.iterdir()
-        if file.name.endswith((".cu", ".cuh", ".h"))
-    }
-
-
-def units(architecture: Architecture) -> list[Unit]:
-    """What the compiler is run for, the longest first: each valid tile, and the rest."""
-    found = []
-    for index, tile in enumerate(TILES):
-        if tile in architecture.invalid_tiles:
-            continue
-        ids = tuple(f"-DNVFP4_ID_{one}={VARIANTS * index + one}" for one in range(VARIANTS))
-        sides = tuple(f"-DNVFP4_TILE_{side}={size}" for side, size in zip("MNK", tile, strict=True))
-        step = architecture.variants_per_unit
-        for first in range(0, VARIANTS, step):
-            mask = sum(1 << one for one in range(first, first + step))
-            name = f"{'x'.join(map(str, tile))}-{first}"
-            defines = (*sides, *ids, f"-DNVFP4_VARIANTS={mask}")
-            found.append(Unit(name=name, source="tactics.cu", defines=defines))
-    # Larger tiles take longer, and whatever is begun last is waited for.
-    return [*reversed(found), Unit(name="operations", source="operations.cu", defines=())]
 
 
 def built(wanted: Recipe, environment: Mapping[str, str], progress: Progress | None = None) -> Path:

@@ -1,16 +1,42 @@
 """The environment of plans that were tuned on a card: its name, its versions and its kernels."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from ... import environment
 from ...buckets import HYBRID_BUCKET_VERSION
-from ...environment import NOT_APPLICABLE, ImportMetadata, NativeMetadata
+from ...environment import (
+    DEFAULT_DELAY_MICROSECONDS,
+    FORMAT,
+    NOT_APPLICABLE,
+    ImportMetadata,
+    NativeMetadata,
+)
 from ...profiling import REPEATS, WARM_UPS
-from .library import Recipe
+from . import toolchain
+from .cards import current_architecture, import_cupy
+from .recipe import Recipe, recipe
+
+
+def native_here(environment: Mapping[str, str]) -> NativeMetadata:
+    """All 18 fields for the current card. Builds nothing, and makes no context."""
+    cupy = import_cupy()
+    return native_metadata(cupy, recipe_here(cupy, environment))
+
+
+def import_here() -> ImportMetadata:
+    """What an imported document must name to be used on the current card."""
+    cupy = import_cupy()
+    current_architecture(cupy)  # says so where there is no card
+    return import_metadata(cupy)
+
+
+def recipe_here(cupy: Any, environment: Mapping[str, str]) -> Recipe:
+    """The kernel library that the current card needs."""
+    return recipe(current_architecture(cupy), toolchain.find(environment), environment)
 
 
 def native_metadata(cupy: Any, recipe: Recipe) -> NativeMetadata:
-    """All 18 fields for the current card; a context is not needed.
+    """All 18 fields for the current card.
 
     `build_id` is the kernel library's digest, so it covers the compiler, the headers and how an
     architecture multiplies.
@@ -23,9 +49,9 @@ def native_metadata(cupy: Any, recipe: Recipe) -> NativeMetadata:
         cuda_driver=_version(runtime.driverGetVersion()),
         cuda_runtime=_version(runtime.runtimeGetVersion()),
         cutlass_version=recipe.toolchain.cutlass,
-        delay_microseconds=environment.DEFAULT_DELAY_MICROSECONDS,
+        delay_microseconds=DEFAULT_DELAY_MICROSECONDS,
         device_ordinal=runtime.getDevice(),
-        format=environment.FORMAT,
+        format=FORMAT,
         fp4_layout="e2m1_packed_k2",
         gpu=_name(runtime),
         hybrid_bucket_version=HYBRID_BUCKET_VERSION,

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,34 +54,41 @@ class Toolchain:
             ) from error
         return done.stdout
 
-    def headers_digest(self, memory: Path) -> str:
-        """A digest of every header's path and bytes: an edited header makes another library.
-
-        Reading them all takes longer than a frozen start may, so the digest is kept in the folder
-        `memory` under everything that an edit changes: each file's inode, size and times.
-        """
-        files = sorted(path for path in self.include.rglob("*") if path.is_file())
-        seen = hashlib.sha256()
-        for path in files:
-            found = path.stat()
-            facts = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-            seen.update(f"{path} {facts}\n".encode())
-        note = memory / f"headers-{seen.hexdigest()[:32]}"
-        with contextlib.suppress(OSError, UnicodeError):
-            known = note.read_text(encoding="ascii")
-            if re.fullmatch("[0-9a-f]{64}", known):
-                return known
+    def headers_digest(self) -> str:
+        """A digest of every header's path and bytes: an edited header makes another library."""
         digest = hashlib.sha256()
-        for path in files:
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(self.include)} {len(content)}\n".encode())
+        for name, entry in sorted(_headers(self.include), key=lambda one: one[0].split("/")):
+            content = Path(entry.path).read_bytes()
+            digest.update(f"{name} {len(content)}\n".encode())
             digest.update(content)
-        with contextlib.suppress(OSError):  # then it is worked out again the next time
-            memory.mkdir(parents=True, exist_ok=True)
-            draft = note.with_name(f".{note.name}-{os.getpid()}")
-            draft.write_text(digest.hexdigest(), encoding="ascii")
-            os.replace(draft, note)
         return digest.hexdigest()
+
+    def facts(self) -> str:
+        """What any edit of the compiler or of a header changes: inodes, sizes and times.
+
+        A script, which may call any compiler, is asked for its version instead.
+        """
+        with open(self.nvcc, "rb") as file:
+            script = file.read(2) == b"#!"
+            compiler = _identity(os.fstat(file.fileno()))
+        version = self.compiler_version() if script else ""
+        found = sorted((name, *_identity(entry.stat())) for name, entry in _headers(self.include))
+        return repr((str(self.nvcc), compiler, version, str(self.include), found))
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _headers(folder: Path, under: str = "") -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """Every file below a folder, by its path there."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = f"{under}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                yield from _headers(Path(entry.path), f"{name}/")
+            elif entry.is_file():
+                yield name, entry
 
 
 def find(environment: Mapping[str, str]) -> Toolchain:

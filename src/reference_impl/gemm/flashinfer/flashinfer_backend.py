@@ -194,14 +194,11 @@ class FlashInferBackend:
 
     def metadata(self) -> NativeMetadata:
         """The environment of plans that are tuned here. Builds nothing."""
-        torch = installation.import_torch()
-        return metadata.native_metadata(torch, installation.package())
+        return metadata.native_here({})
 
     def import_metadata(self) -> ImportMetadata:
         """What an imported document must name: what FlashInfer would write here."""
-        installation.import_torch()
-        installation.package()
-        return metadata.import_metadata()
+        return metadata.import_here()
 
     def _bytes(self, problem: FlashInferProblem) -> Bytes:
         with self._translated("copying from the card"):

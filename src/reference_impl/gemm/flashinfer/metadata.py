@@ -1,15 +1,21 @@
 """The environment of plans that FlashInfer's runner was measured for."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ... import environment, tactics
+from ... import tactics
 from ...buckets import HYBRID_BUCKET_VERSION
-from ...environment import ImportMetadata, NativeMetadata
+from ...environment import (
+    DEFAULT_DELAY_MICROSECONDS,
+    FORMAT,
+    ImportMetadata,
+    NativeMetadata,
+)
 from ...profiling import REPEATS, WARM_UPS
 from ..cupy.toolchain import cutlass_version
-from .installation import VERSION
+from . import installation
 
 _SOURCES = (
     "csrc/fp4_gemm_cutlass_sm120.cu",
@@ -18,6 +24,18 @@ _SOURCES = (
     "include/flashinfer/gemm/fp4_gemm_template_sm120.h",
     "cutlass/include/cutlass/version.h",
 )
+
+
+def native_here(environment: Mapping[str, str]) -> NativeMetadata:
+    """All 18 fields for the current card. Builds nothing; the installation decides, no variable."""
+    return native_metadata(installation.import_torch(), installation.package())
+
+
+def import_here() -> ImportMetadata:
+    """What an imported document must name: what FlashInfer would write here."""
+    installation.import_torch()
+    installation.package()
+    return import_metadata()
 
 
 def native_metadata(torch: Any, package: Path) -> NativeMetadata:
@@ -31,9 +49,9 @@ def native_metadata(torch: Any, package: Path) -> NativeMetadata:
         cuda_driver=f"{driver // 1000}.{driver % 1000 // 10}",
         cuda_runtime=str(torch.version.cuda),
         cutlass_version=cutlass_version(data / "cutlass" / "include"),
-        delay_microseconds=environment.DEFAULT_DELAY_MICROSECONDS,
+        delay_microseconds=DEFAULT_DELAY_MICROSECONDS,
         device_ordinal=int(torch.cuda.current_device()),
-        format=environment.FORMAT,
+        format=FORMAT,
         fp4_layout="e2m1_packed_k2",
         gpu=str(torch.cuda.get_device_name()),
         hybrid_bucket_version=HYBRID_BUCKET_VERSION,
@@ -55,7 +73,7 @@ def import_metadata() -> ImportMetadata:
 
 
 def _build_id(data: Path) -> str:
-    digest = hashlib.sha256(f"flashinfer {VERSION}\n".encode())
+    digest = hashlib.sha256(f"flashinfer {installation.VERSION}\n".encode())
     for name in _SOURCES:
         content = (data / name).read_bytes()
         digest.update(f"{name} {len(content)}\n".encode() + content)

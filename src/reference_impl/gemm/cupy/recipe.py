@@ -1,0 +1,141 @@
+"""Which kernel library is wanted: a digest of all that it is made of, and its place.
+
+A library's name holds a digest of our sources, the headers, the flags and the compiler. So another
+card, CUDA or CUTLASS has another library, and a built one is never wrong.
+
+Every start needs the digest, and to read all headers takes longer than a start on a frozen map may.
+So a digest is remembered beside the libraries, under everything that an edit of its parts changes.
+"""
+
+import contextlib
+import hashlib
+import importlib.resources
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .architectures import TILES, VARIANTS, Architecture
+from .toolchain import Toolchain, cache_folder
+
+_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-DNDEBUG",  # without it, assertions make the assembler serialize the tensor cores
+    "--expt-relaxed-constexpr",
+    "-Xcompiler=-fPIC,-fvisibility=hidden",
+)
+_KERNELS = importlib.resources.files(__package__).joinpath("kernels")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One run of the compiler: a source and what is defined for it."""
+
+    name: str
+    source: str
+    defines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """All that decides a library, and where it is kept."""
+
+    architecture: Architecture
+    toolchain: Toolchain
+    flags: tuple[str, ...]
+    digest: str
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        """The library's place, whether or not it is built."""
+        return self.folder / f"libnvfp4-{self.architecture.name}-{self.digest[:32]}.so"
+
+
+def recipe(
+    architecture: Architecture, toolchain: Toolchain, environment: Mapping[str, str]
+) -> Recipe:
+    """Work out which library is wanted. Builds nothing."""
+    folder = cache_folder(environment)
+    flags = flags_of(architecture)
+    ours = [
+        repr(flags),
+        *(repr(unit) for unit in units(architecture)),
+        *(f"{name}\n{text}" for name, text in sorted(sources().items())),
+    ]
+    note = folder / f"digest-{_digest([toolchain.facts(), *ours])[:32]}"
+    digest = _remembered(note)
+    if digest is None:
+        digest = _digest([toolchain.compiler_version(), toolchain.headers_digest(), *ours])
+        _remember(note, digest)
+    return Recipe(
+        architecture=architecture,
+        toolchain=toolchain,
+        flags=flags,
+        digest=digest,
+        folder=folder,
+    )
+
+
+def _digest(parts: list[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(f"{len(part)}\n{part}".encode())
+    return digest.hexdigest()
+
+
+def _remembered(note: Path) -> str | None:
+    """The digest that a note holds; None where it holds none."""
+    try:
+        known = note.read_text(encoding="ascii")
+    except (OSError, UnicodeError):
+        return None
+    return known if re.fullmatch("[0-9a-f]{64}", known) else None
+
+
+def _remember(note: Path, digest: str) -> None:
+    """Keep a digest; where that fails, it is worked out again the next time."""
+    with contextlib.suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        draft = note.with_name(f".{note.name}-{os.getpid()}")
+        draft.write_text(digest, encoding="ascii")
+        os.replace(draft, note)
+
+
+def flags_of(architecture: Architecture) -> tuple[str, ...]:
+    """The compiler's flags; the suffix `a` lets it use what this architecture alone has."""
+    number = architecture.number
+    return (
+        *_FLAGS,
+        f"-gencode=arch=compute_{number}a,code=sm_{number}a",
+        f"-DNVFP4_ARCHITECTURE={number}",
+    )
+
+
+def sources() -> dict[str, str]:
+    """Our kernel sources by file name."""
+    return {
+        file.name: file.read_text(encoding="utf-8")
+        for file in _KERNELS.iterdir()
+        if file.name.endswith((".cu", ".cuh", ".h"))
+    }
+
+
+def units(architecture: Architecture) -> list[Unit]:
+    """What the compiler is run for, the longest first: each valid tile, and the rest."""
+    found = []
+    for index, tile in enumerate(TILES):
+        if tile in architecture.invalid_tiles:
+            continue
+        ids = tuple(f"-DNVFP4_ID_{one}={VARIANTS * index + one}" for one in range(VARIANTS))
+        sides = tuple(f"-DNVFP4_TILE_{side}={size}" for side, size in zip("MNK", tile, strict=True))
+        step = architecture.variants_per_unit
+        for first in range(0, VARIANTS, step):
+            mask = sum(1 << one for one in range(first, first + step))
+            name = f"{'x'.join(map(str, tile))}-{first}"
+            defines = (*sides, *ids, f"-DNVFP4_VARIANTS={mask}")
+            found.append(Unit(name=name, source="tactics.cu", defines=defines))
+    # Larger tiles take longer, and whatever is begun last is waited for.
+    return [*reversed(found), Unit(name="operations", source="operations.cu", defines=())]
