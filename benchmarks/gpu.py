@@ -5,13 +5,16 @@ the machine's description, in FOLDER/README.md. The GPU's lock is held from the 
 last, so nobody who asks for it measures meanwhile. Stages, all by default:
 
     build        the kernel library, from nothing
-    tests        the reference's tests on a card, and the markers'
+    tests        the reference's tests on a card
     conformance  the suite against the reference on the card; a report and a badge
     sanitizer    compute-sanitizer over every tactic: memcheck, racecheck
+    markers      the plugin's tests on a card, which ask whether it is idle
     gemm         the 64 shapes of the oracle beside cuBLAS
     start        what a start on a frozen map costs
     demo         how much fresh processes agree: alone, two at a time, with one frozen map
     second       FlashInfer's own tuner over the same tactics, where FlashInfer is installed
+
+Tests, conformance and sanitizer, where nothing is timed, run side by side.
 """
 
 import contextlib
@@ -24,8 +27,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 
 from nvfp4_reference.gemm.cupy import CupyBackend
@@ -40,12 +45,23 @@ CUPY = {"NVFP4_REFERENCE_BACK_END": "cupy"}
 
 @dataclass(frozen=True)
 class Stage:
-    """Commands that run one after another; `tells` finds the lines that the table shows."""
+    """Commands that run one after another; `tells` finds the lines that the table shows.
+
+    Stages that follow each other and are not `timed` run side by side. One that `needs` a package
+    that is not installed is skipped by name.
+    """
 
     name: str
     commands: Sequence[Sequence[str]]
     tells: str
     variables: Mapping[str, str] = field(default_factory=dict)
+    timed: bool = True
+    needs: tuple[str, ...] = ()
+
+    @property
+    def lacks(self) -> list[str]:
+        """The packages that it needs and that are not installed."""
+        return [name for name in self.needs if find_spec(name) is None]
 
 
 @dataclass(frozen=True)
@@ -63,6 +79,7 @@ def stages(folder: Path) -> list[Stage]:
     python = [sys.executable]
     pytest = [*python, "-m", "pytest", "-p", "nvfp4", "-q", "-ra"]
     sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    opinion = [*python, str(HERE / "flashinfer_second_opinion.py")]
     every = [*python, str(HERE / "every_tactic_on_a_card.py")]
     tools = ("memcheck", "racecheck")
     where = [f"{folder}/report.json", f"{folder}/badge.svg", f"{folder}/badge.json"]
@@ -77,22 +94,27 @@ def stages(folder: Path) -> list[Stage]:
         ),
         Stage(
             "tests",
-            [
-                [*pytest, "-n", "4", "tests/reference/gemm"],
-                [*pytest, "tests/markers/test_on_a_gpu.py"],  # which asks whether the card is idle
-            ],
+            [[*pytest, "-n", "4", "tests/reference/gemm"]],
             r"=* ?\d+ (passed|failed).*",
+            timed=False,
         ),
         Stage(
             "conformance",
             [[*suite, "--report", where[0], "--badge", where[1], "--badge", where[2]]],
-            r"device · .*|. all .*|badge.*",
+            r"Badge: .*",
             CUPY,
+            timed=False,
         ),
         Stage(
             "sanitizer",
             [[sanitizer, "--tool", tool, "--error-exitcode", "9", *every] for tool in tools],
             r"\d+ products|=+ (ERROR|RACECHECK) SUMMARY.*",
+            timed=False,
+        ),
+        Stage(
+            "markers",
+            [[*pytest, "tests/markers/test_on_a_gpu.py"]],
+            r"=* ?\d+ (passed|failed).*",
         ),
         Stage(
             "gemm",
@@ -102,61 +124,100 @@ def stages(folder: Path) -> list[Stage]:
         Stage("start", [[*python, str(HERE / "frozen_start_on_a_card.py")]], r"frozen start.*"),
         Stage(
             "demo",
-            [[*python, "-m", "pytest_nvfp4.cli", "demo"]],
-            r".*(alone|at a time|with one map) .*\d of \d.*",
+            [[*python, "-m", "pytest_nvfp4.cli", "demo", "--processes", "3"]],
+            r"\d+ (alone|at a time|with one map) .*|a process that tunes alone.*",
         ),
         Stage(
             "second",
-            [[*python, str(HERE / "flashinfer_second_opinion.py")]],
-            r".*(same choice|regret).*",
+            [[*opinion, "--delay", "ours", "--rounds", "3"]],
+            r"all +\d+ .*|.*'s worst: .*",
+            needs=("torch", "flashinfer"),
         ),
     ]
 
 
-def run(stage: Stage, folder: Path, variables: Mapping[str, str]) -> Outcome:
-    """Run a stage to its end, and show what it tells."""
-    print(f"{stage.name:<12} ", end="", flush=True)
-    began = time.monotonic()
-    status = 0
-    log = folder / f"{stage.name}.txt"
-    with open(log, "w", encoding="utf-8") as file:
-        for command in stage.commands:
-            with started(command, {**variables, **stage.variables}, file.fileno()) as process:
-                try:
-                    status = process.wait(LIMIT) or status
-                except subprocess.TimeoutExpired:
-                    status = TIMED_OUT
-    text = log.read_text(encoding="utf-8", errors="replace")
-    told = [line.strip() for line in text.splitlines() if re.fullmatch(stage.tells, line.strip())]
-    outcome = Outcome(stage, status, time.monotonic() - began, told)
-    print(line(outcome), flush=True)
-    if status:
-        print("\n".join(f"    {one}" for one in text.splitlines()[-15:]), flush=True)
-    return outcome
+class Runs:
+    """Stages in progress."""
+
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._variables = variables
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._ended = False
+
+    def together(self, side_by_side: Sequence[Stage]) -> list[Outcome]:
+        """Run stages to their ends; a line for each that ends. An interrupt ends them all."""
+        with ThreadPoolExecutor(len(side_by_side)) as pool:
+            waiting = [pool.submit(self.run, stage) for stage in side_by_side]
+            try:
+                return [one.result() for one in waiting]
+            except BaseException:
+                self._ended = True
+                for process in list(self._running):
+                    _terminate(process)
+                raise
+
+    def run(self, stage: Stage) -> Outcome:
+        """Run a stage to its end, and show what it tells."""
+        if stage.lacks:
+            outcome = Outcome(stage, 0, 0, [f"needs {', '.join(stage.lacks)}"])
+            print(line(outcome), flush=True)
+            return outcome
+        began = time.monotonic()
+        log = self._folder / f"{stage.name}.txt"
+        status = 0
+        with open(log, "w", encoding="utf-8") as file:
+            for command in stage.commands:
+                status = self._status(command, stage, file.fileno()) or status
+        text = log.read_text(encoding="utf-8", errors="replace")
+        lines = [one.strip() for one in text.splitlines()]
+        told = [one for one in lines if re.fullmatch(stage.tells, one)]
+        outcome = Outcome(stage, status, time.monotonic() - began, told)
+        end = [f"    {one}" for one in text.splitlines()[-15:]] if status else []
+        print("\n".join([line(outcome), *end]), flush=True)
+        return outcome
+
+    def _status(self, command: Sequence[str], stage: Stage, output: int) -> int:
+        if self._ended:
+            return TIMED_OUT
+        process = subprocess.Popen(
+            command,
+            env={**self._variables, **stage.variables},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        self._running.add(process)
+        try:
+            return process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            _terminate(process)
+            process.wait()
+            return TIMED_OUT
+        finally:
+            self._running.discard(process)
 
 
-@contextlib.contextmanager
-def started(
-    command: Sequence[str], variables: Mapping[str, str], output: int
-) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process in a group of its own, which ends with the block."""
-    process = subprocess.Popen(
-        command, env=variables, stdout=output, stderr=output, start_new_session=True
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
+def _terminate(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+
+
+def rounds(chosen: Sequence[Stage]) -> Iterator[list[Stage]]:
+    """Stages in order, those side by side together."""
+    for timed, group in groupby(chosen, key=lambda stage: stage.timed):
+        found = list(group)
+        yield from ([one] for one in found) if timed else [found]
 
 
 def line(outcome: Outcome) -> str:
     """One line of the table: how it ended, how long it took, and the last thing that it told."""
     word = "ok" if outcome.status == 0 else f"status {outcome.status}"
+    if outcome.stage.lacks:
+        word = "skipped"
     last = outcome.told[-1] if len(outcome.told) == 1 else f"{len(outcome.told)} results"
-    return f"{word:<9} {outcome.seconds:6.1f} s  {last if outcome.told else ''}".rstrip()
+    told = last if outcome.told else ""
+    return f"{outcome.stage.name:<12} {word:<9} {outcome.seconds:6.1f} s  {told}".rstrip()
 
 
 def machine() -> Iterator[str]:
@@ -194,7 +255,7 @@ def processor() -> str:
 def report(outcomes: Sequence[Outcome], seconds: float) -> str:
     """The page that is kept: machine, table, and what each stage told."""
     lines = ["# One run of `make gpu`", "", *(f"- {fact}" for fact in machine()), ""]
-    lines += ["```", *(f"{one.stage.name:<12} {line(one)}" for one in outcomes)]
+    lines += ["```", *(line(one) for one in outcomes)]
     lines += [f"{'all':<12} {'':<9} {seconds:6.1f} s", "```", ""]
     for one in outcomes:
         if len(one.told) > 1:
@@ -225,7 +286,8 @@ def main(arguments: list[str]) -> int:
     began = time.monotonic()
     holding = take([Lock(LOCK)], timeout=None, number=1, environment=os.environ, notice=print)
     try:
-        outcomes = [run(stage, folder, variables) for stage in chosen]
+        runs = Runs(folder, variables)
+        outcomes = [one for few in rounds(chosen) for one in runs.together(few)]
     finally:
         holding.release()
     text = report(outcomes, time.monotonic() - began)

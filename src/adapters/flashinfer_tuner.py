@@ -7,6 +7,7 @@ no guard for captures, and claims none.
 """
 
 import itertools
+import os
 from typing import Any, Final
 
 from . import flashinfer_install
@@ -32,7 +33,12 @@ CAPABILITIES: Final = (
 
 
 def make() -> "Adapter":
-    """The adapter; it replaces torch's CUDA in this process, which must be nobody else's."""
+    """The adapter; it replaces torch's CUDA in this process, which must be nobody else's.
+
+    A card, where there is one, is hidden: sessions are forked processes, where CUDA does not work,
+    and FlashInfer would name another environment there than here.
+    """
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return Adapter()
 
 

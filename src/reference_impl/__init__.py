@@ -16,17 +16,22 @@ To learn what the contracts mean, read `plans`, `buckets` and `tactics`, then `e
 Then `plan_map`, `profiling`, `warm_up` and `session`: the running cache.
 """
 
-from . import buckets, tactics
-from .diagnostics import Statistics
-from .environment import ImportMetadata, NativeMetadata
-from .errors import Code, Rejected
-from .flashinfer_import import Import, read_flashinfer
-from .merge import merged
-from .native_document import Document, read_native
-from .options import Options, resolve
-from .plans import PlanKey, Plans
-from .publication import update
-from .session import Session
+from typing import TYPE_CHECKING
+
+from .lazy import lazily
+
+if TYPE_CHECKING:
+    from . import buckets, tactics
+    from .diagnostics import Statistics
+    from .environment import ImportMetadata, NativeMetadata
+    from .errors import Code, Rejected
+    from .flashinfer_import import Import, read_flashinfer
+    from .merge import merged
+    from .native_document import Document, read_native
+    from .options import Options, resolve
+    from .plans import PlanKey, Plans
+    from .publication import update
+    from .session import Session
 
 __all__ = [
     "Code",
@@ -48,3 +53,19 @@ __all__ = [
     "tactics",
     "update",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "diagnostics": ("Statistics",),
+        "environment": ("ImportMetadata", "NativeMetadata"),
+        "errors": ("Code", "Rejected"),
+        "flashinfer_import": ("Import", "read_flashinfer"),
+        "merge": ("merged",),
+        "native_document": ("Document", "read_native"),
+        "options": ("Options", "resolve"),
+        "plans": ("PlanKey", "Plans"),
+        "publication": ("update",),
+        "session": ("Session",),
+    },
+)

@@ -33,6 +33,14 @@ def bucket(m: int) -> int:
     return 1 << (m - 1).bit_length()
 
 
+def bucket_table(largest: int) -> tuple[int, ...]:
+    """`bucket` of every M from 0 to `largest`, which has to be a bucket itself."""
+    found = [1]
+    for boundary in profiles(largest):
+        found += [boundary] * (boundary + 1 - len(found))
+    return tuple(found)
+
+
 def profiles(maximum: int) -> list[int]:
     """The M that a warm-up up to `maximum` rows measures, ascending; `maximum` is always one."""
     if maximum < 1:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from .back_ends import BackEnd, default_back_end
-from .buckets import bucket
+from .buckets import bucket, bucket_table
 from .diagnostics import (
     Account,
     Counters,
@@ -30,8 +30,8 @@ from .plans import Identity, PlanKey, Plans
 from .profiling import Microseconds, Profiler, Step
 from .warm_up import checked_key
 
-_BUCKETS = tuple(bucket(m) for m in range(4097))
-_LARGEST_SMALL_M = len(_BUCKETS) - 1
+_LARGEST_SMALL_M = 4096
+_BUCKETS = bucket_table(_LARGEST_SMALL_M)
 
 
 class Served(NamedTuple):

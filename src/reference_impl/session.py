@@ -23,7 +23,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from . import publication
 from .back_ends import BackEnd, import_metadata
 from .diagnostics import log_phase, log_rejection, log_warnings, map_digest
 from .environment import ImportMetadata
@@ -264,6 +263,8 @@ class Session(PlanCache):
                 f"{path!r} is the imported file by another name, and an imported file is never "
                 "written; give the native document a path of its own.",
             )
+        from . import publication  # a frozen session never comes here
+
         ours = {key: plan for key, plan in self._map.snapshot().items() if plan.ours}
         current = {key: plan.tactic for key, plan in ours.items() if plan.source != "native"}
         loaded = {key: plan.tactic for key, plan in ours.items() if plan.source == "native"}

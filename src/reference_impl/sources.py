@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from .environment import ImportMetadata
 from .errors import Rejected
-from .flashinfer_import import read_flashinfer
 from .native_document import read_native
 from .options import Options
 from .plan_map import Source
@@ -35,6 +34,8 @@ def read_sources(options: Options, expected_import: ImportMetadata) -> list[Foun
     """
     found = []
     if options.import_path is not None:
+        from .flashinfer_import import read_flashinfer  # only where it is asked for
+
         try:
             plans = read_flashinfer(options.import_path, expected_import).plans
         except Rejected as rejected:

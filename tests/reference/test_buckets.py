@@ -56,3 +56,8 @@ def test_every_m_up_to_the_maximum_finds_its_plan(maximum: int) -> None:
 def test_a_maximum_without_rows_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         buckets.profiles(0)
+
+
+@pytest.mark.parametrize("largest", [1, 256, 4096])
+def test_the_table_is_the_function(largest: int) -> None:
+    assert buckets.bucket_table(largest) == tuple(map(bucket, range(largest + 1)))

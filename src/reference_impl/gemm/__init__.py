@@ -8,8 +8,9 @@ Read `elements`, `scale_layout` and `quantization` for the format, `accumulation
 for what a tactic means, and `protocol` for what another back end has to bring.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import lazily
 
 if TYPE_CHECKING:
     from .accuracy import TOLERANCES, dequantized_product, relative_error
@@ -19,17 +20,6 @@ if TYPE_CHECKING:
     from .product import OutputType, Problem, default_alpha, problem, run
     from .protocol import Backend, Timer
     from .quantization import quantize
-
-_HOMES = {
-    "accuracy": ("TOLERANCES", "dequantized_product", "relative_error"),
-    "case": ("GemmCase", "gemm_case"),
-    "matrix": ("Nvfp4Matrix",),
-    "numpy_backend": ("NumpyBackend",),
-    "product": ("OutputType", "Problem", "default_alpha", "problem", "run"),
-    "protocol": ("Backend", "Timer"),
-    "quantization": ("quantize",),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "TOLERANCES",
@@ -49,9 +39,15 @@ __all__ = [
     "run",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Each name is imported when it is first used: a start on a frozen map multiplies nothing."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "accuracy": ("TOLERANCES", "dequantized_product", "relative_error"),
+        "case": ("GemmCase", "gemm_case"),
+        "matrix": ("Nvfp4Matrix",),
+        "numpy_backend": ("NumpyBackend",),
+        "product": ("OutputType", "Problem", "default_alpha", "problem", "run"),
+        "protocol": ("Backend", "Timer"),
+        "quantization": ("quantize",),
+    },
+)

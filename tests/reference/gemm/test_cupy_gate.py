@@ -26,7 +26,7 @@ ARMS = {"direct": {"VT_FP4_DIRECT_SF": "1"}, "composed": {"VT_FP4_DIRECT_SF": "0
 
 
 @pytest.mark.gpu_lock(timeout=600)
-@pytest.mark.frozen_map("plans.json", complete=True, stats="required")
+@pytest.mark.frozen_map("maps/plans.json", complete=True, stats="required")
 @pytest.mark.fresh_process(runs=6, arms=ARMS, timeout=300)
 def test_gate(fresh):
     session = Session(resolve(os.environ))
@@ -69,7 +69,7 @@ def test_six_fresh_cuda_processes_under_one_lock_serve_one_map(
     monkeypatch.setenv("NVFP4_REFERENCE_BACK_END", "cupy")
     plans = {PlanKey(*key): tactic for key, tactic in oracle.load().plans.items()}
     assert len(plans) == 64
-    file = pytester.path / "plans.json"
+    file = pytester.mkdir("maps") / "plans.json"  # CuPy's caches go to the folder above
     file.write_text(Document(native_metadata("cupy"), plans).render(), encoding="utf-8")
     before = file.read_bytes()
     pytester.makepyfile(test_gate=GATE)

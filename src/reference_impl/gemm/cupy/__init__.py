@@ -8,20 +8,14 @@ kernels come to be, `operands` for what lies on the device, and `cupy_backend` f
 it. Nothing here imports CuPy before a card is asked for.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .errors import UnavailableError
+from ...lazy import lazily
 
 if TYPE_CHECKING:
     from .cupy_backend import CupyBackend
+    from .errors import UnavailableError
 
 __all__ = ["CupyBackend", "UnavailableError"]
 
-
-def __getattr__(name: str) -> Any:
-    """A start on a frozen map asks for the card's metadata alone, and imports no more."""
-    if name != "CupyBackend":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .cupy_backend import CupyBackend
-
-    return CupyBackend
+__getattr__ = lazily(__name__, {"cupy_backend": ("CupyBackend",), "errors": ("UnavailableError",)})

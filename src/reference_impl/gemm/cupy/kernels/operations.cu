@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kBlock = 16;        // values along K that share a scale
 constexpr int kThreads = 256;
-constexpr int kWordsPerThread = 4;
+constexpr int kWordsPerThread = 2;
+constexpr int kMostThreads = 512;
 constexpr float kLargestScale = 448.0f;
 constexpr float kLargestValue = 6.0f;
 
@@ -85,8 +86,9 @@ __global__ void swizzle(const uint8_t* linear, int columns, uint8_t* swizzled) {
   }
 }
 
-// A block works on one row. A thread takes four words of 8 values, all loaded before the first is used:
-// 4 bytes in and 16 out for each, next to those of its neighbours.
+// A block works on one row. A thread takes words of 8 values, all loaded before the first is used: 4
+// bytes in and 16 out for each, next to those of its neighbours. Both stream past the cache, which a
+// weight is larger than.
 __global__ void expand_row(const unsigned* values, const uint8_t* scales, int row_words, uint4* expanded) {
   const int row = blockIdx.x;
   const size_t start = static_cast<size_t>(row) * row_words;
@@ -97,7 +99,7 @@ __global__ void expand_row(const unsigned* values, const uint8_t* scales, int ro
   for (int i = 0; i < kWordsPerThread; ++i) {
     const int word = first + i * blockDim.x;
     if (word < row_words) {
-      words[i] = values[start + word];
+      words[i] = __ldcs(values + start + word);
       bytes[i] = scales[swizzled_offset(row, word / 2, row_words / 2)];
     }
   }
@@ -106,8 +108,9 @@ __global__ void expand_row(const unsigned* values, const uint8_t* scales, int ro
     const int word = first + i * blockDim.x;
     if (word < row_words) {
       const __half2 scale = __half2half2(from_e4m3(bytes[i]));
-      expanded[start + word] = make_uint4(expand(words[i], scale), expand(words[i] >> 8, scale),
-                                          expand(words[i] >> 16, scale), expand(words[i] >> 24, scale));
+      const uint4 eight = make_uint4(expand(words[i], scale), expand(words[i] >> 8, scale),
+                                     expand(words[i] >> 16, scale), expand(words[i] >> 24, scale));
+      __stcs(expanded + start + word, eight);
     }
   }
 }
@@ -188,10 +191,10 @@ NVFP4_EXPORT int nvfp4_swizzle(const uint8_t* linear, int rows, int k, uint8_t* 
 NVFP4_EXPORT int nvfp4_expand(const uint8_t* values, const uint8_t* scales, int rows, int k, void* expanded,
                               void* stream) {
   const int row_words = k / 8;
-  const int wanted = (row_words + kWordsPerThread - 1) / kWordsPerThread;
-  const int threads = wanted < kThreads ? (wanted + 31) / 32 * 32 : kThreads;
-  const int per_block = threads * kWordsPerThread;
+  const int per_block = kWordsPerThread * kMostThreads;
   const dim3 blocks(rows, (row_words + per_block - 1) / per_block);
+  const int per_step = kWordsPerThread * static_cast<int>(blocks.y);  // blocks of a row share evenly
+  const int threads = ((row_words + per_step - 1) / per_step + 31) / 32 * 32;
   expand_row<<<blocks, threads, 0, on(stream)>>>(reinterpret_cast<const unsigned*>(values), scales, row_words,
                                                  static_cast<uint4*>(expanded));
   return nvfp4::last_error();

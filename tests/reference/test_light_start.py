@@ -1,0 +1,56 @@
+"""A start on a frozen map imports what it needs, and every public name is there all the same."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from nvfp4_reference.environment import NativeMetadata
+from nvfp4_reference.native_document import Document
+from nvfp4_reference.plans import PlanKey
+
+START = """
+import json, os, sys
+from nvfp4_reference import Session, resolve
+session = Session(resolve(os.environ))
+session.warm_up(1, [(64, 128)])
+assert session.plan(1, 64, 128).tactic == 7
+session.complete()
+print(json.dumps(sorted(sys.modules)))
+"""
+
+WRITES_OR_MULTIPLIES = ("publication", "merge", "damage", "flashinfer_import", "gemm")
+
+
+def test_a_frozen_start_imports_nothing_that_writes_or_multiplies(tmp_path: Path) -> None:
+    path = tmp_path / "plans.json"
+    document = Document(NativeMetadata.of_this_machine(), {PlanKey(1, 64, 128): 7})
+    path.write_text(document.render(), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", START],
+        env={
+            **{name: value for name, value in os.environ.items() if not name.startswith("VT_")},
+            "VT_FP4_AUTOTUNE_CACHE_PATH": str(path),
+            "VT_FP4_AUTOTUNE_CACHE_READONLY": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = set(json.loads(done.stdout))
+    assert "nvfp4_reference.session" in loaded
+    assert not loaded & {f"nvfp4_reference.{name}" for name in WRITES_OR_MULTIPLIES}
+    assert "numpy" not in loaded
+
+
+@pytest.mark.parametrize("package", ["", ".gemm", ".gemm.cupy"])
+def test_every_public_name_is_there(package: str) -> None:
+    module = importlib.import_module(f"nvfp4_reference{package}")
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = module.nothing
