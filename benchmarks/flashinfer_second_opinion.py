@@ -180,6 +180,7 @@ def main(arguments: list[str]) -> int:
         return _not_measured(f"FlashInfer {flashinfer.version} is installed, not {VERSION}")
     from nvfp4_reference.gemm.cupy import CupyBackend
 
+    flashinfer.logger.setLevel("WARNING")  # it tells of each tuning's start and end
     card = CupyBackend(progress=lambda sentence: print(sentence, flush=True))
     if reason := card.reason():
         return _not_measured(reason)

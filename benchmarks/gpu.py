@@ -33,7 +33,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
-from nvfp4_reference.gemm.cupy import CupyBackend
+from nvfp4_reference.gemm.cupy import CupyBackend, toolchain
 
 from pytest_nvfp4.markers.lock.gpu_lock import Lock, take
 
@@ -236,8 +236,11 @@ def machine() -> Iterator[str]:
             name, driver, memory, power, clock = (word.strip() for word in one.split(","))
             yield f"GPU: {name}, {memory}, {power} limit, {clock} at most; driver {driver}"
     runtime = cupy.cuda.runtime.runtimeGetVersion()
+    found = toolchain.find(os.environ)
+    compiler = re.search(r"V([\d.]+)", found.compiler_version())
     yield (
-        f"CUDA {runtime // 1000}.{runtime % 1000 // 10}, CuPy {cupy.__version__}, "
+        f"nvcc {compiler[1] if compiler else 'of no version'}, CUTLASS {found.cutlass}; "
+        f"CuPy {cupy.__version__} (CUDA runtime {runtime // 1000}.{runtime % 1000 // 10}), "
         f"Python {platform.python_version()}"
     )
     yield f"{os.cpu_count()} cores, {processor()}, {platform.system()} {platform.machine()}"
