@@ -298,10 +298,12 @@ class Adapter:
         return self._case(m, n, k, tactic=tactic, seed=seed, direct_sf=True, replayed=True)
 
     def _case(self, *shape: int, **how: object) -> dict[str, object]:
-        # numpy, and what a card needs, only where it is used
-        case = importlib.import_module(back_ends.case_module(self._back_end_name))
-        where = (self._card(),) if self._on_card else ()
-        found: dict[str, object] = case.gemm_case(*where, *shape, **how)
+        case = importlib.import_module(".gemm.case", __package__)  # numpy, where it is used
+        found: dict[str, object] = (
+            case.card_case(self._card(), *shape, **how)
+            if self._on_card
+            else case.gemm_case(*shape, **how)
+        )
         return found
 
     @property

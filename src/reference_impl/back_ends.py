@@ -89,11 +89,6 @@ def import_metadata(name: str) -> ImportMetadata:
     return found
 
 
-def case_module(name: str) -> str:
-    """The module whose `gemm_case` makes one product by this back end."""
-    return f"{_PACKAGE}.{name}.case" if name in _CARDS else f"{_PACKAGE}.case"
-
-
 def _metadata(name: str) -> Any:
     return importlib.import_module(f"{_PACKAGE}.{name}.metadata")
 

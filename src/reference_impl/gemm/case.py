@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from .elements import Bytes
 from .matrix import Nvfp4Matrix
 from .numpy_backend import NumpyBackend
 from .operands import random_operands
-from .product import OUTPUT_DTYPES, default_alpha, problem
-from .protocol import Backend, ProblemT
+from .product import OUTPUT_DTYPES, Output, default_alpha, problem
+from .protocol import Backend, Prepared, ProblemT
 
 GUARD_BYTES = 256
 GUARD_FILL = 0xA5
@@ -38,6 +38,17 @@ class GemmCase(TypedDict):
     guard: str
 
 
+class Card(Backend[ProblemT], Protocol[ProblemT]):
+    """A back end whose outputs lie before a guard of `GUARD_BYTES`, which nothing may write."""
+
+    def poison(self, problem: ProblemT) -> None:
+        """Make every element of the output NaN again."""
+
+    def guard(self, problem: ProblemT) -> Bytes:
+        """The memory behind the output, once everything launched has ended."""
+        ...
+
+
 def gemm_case(
     m: int, n: int, k: int, *, tactic: int, seed: int, direct_sf: bool, replayed: bool = False
 ) -> GemmCase:
@@ -57,18 +68,28 @@ def gemm_case(
     memory = np.full(size + GUARD_BYTES, GUARD_FILL, np.uint8)
     out = memory[:size].view(dtype).reshape(m, n)
     prepared = problem(a, b, alpha, out)
-    launch(back_end, tactic, prepared, lambda made: made.out.fill(np.nan), replayed=replayed)
-    return GemmCase(
-        a=operand_case(a),
-        b=operand_case(b),
-        alpha=float(prepared.alpha),
-        output=text(memory[:size]),
-        output_dtype="bf16",
-        guard=text(memory[size:]),
-    )
+    _launch(back_end, tactic, prepared, lambda made: made.out.fill(np.nan), replayed=replayed)
+    return _case(prepared, memory[:size], memory[size:])
 
 
-def launch(
+def card_case(
+    card: Card[ProblemT],
+    m: int,
+    n: int,
+    k: int,
+    *,
+    tactic: int,
+    seed: int,
+    direct_sf: bool,
+    replayed: bool = False,
+) -> GemmCase:
+    """The same on a card."""
+    prepared = card.prepare(m, n, k, seed, direct=direct_sf)
+    _launch(card, tactic, prepared, card.poison, replayed=replayed)
+    return _case(prepared, card.output(prepared), card.guard(prepared))
+
+
+def _launch(
     back_end: Backend[ProblemT],
     tactic: int,
     prepared: ProblemT,
@@ -86,17 +107,28 @@ def launch(
     started()
 
 
-def operand_case(matrix: Nvfp4Matrix) -> OperandCase:
+def _case(prepared: Prepared, output: Output, guard: Bytes) -> GemmCase:
+    return GemmCase(
+        a=_operand_case(prepared.a),
+        b=_operand_case(prepared.b),
+        alpha=float(prepared.alpha),
+        output=_text(output),
+        output_dtype="bf16",
+        guard=_text(guard),
+    )
+
+
+def _operand_case(matrix: Nvfp4Matrix) -> OperandCase:
     """An operand's bytes."""
     return OperandCase(
         rows=matrix.rows,
-        packed=text(matrix.values),
-        scales=text(matrix.linear_scales()),
-        swizzled=text(matrix.scales),
+        packed=_text(matrix.values),
+        scales=_text(matrix.linear_scales()),
+        swizzled=_text(matrix.scales),
         global_scale=float(matrix.global_scale),
     )
 
 
-def text(data: Bytes) -> str:
+def _text(data: Output) -> str:
     """Bytes in base64."""
     return base64.b64encode(data.tobytes()).decode("ascii")

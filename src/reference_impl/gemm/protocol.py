@@ -6,6 +6,8 @@ Profiling, graph capture and the GEMM contracts are written against this and not
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from .elements import Floats
 from .matrix import Nvfp4Matrix
 from .product import Output
@@ -31,7 +33,7 @@ class Timer(Protocol):
 
 
 class Prepared(Protocol):
-    """What any back end's prepared problem shows of itself: its operands, as bytes."""
+    """What any back end's prepared problem shows of itself: its operands, as bytes, and alpha."""
 
     @property
     def a(self) -> Nvfp4Matrix:
@@ -40,6 +42,10 @@ class Prepared(Protocol):
     @property
     def b(self) -> Nvfp4Matrix:
         """The weight, N × K."""
+
+    @property
+    def alpha(self) -> np.float32:
+        """What the sum is multiplied with."""
 
 
 ProblemT = TypeVar("ProblemT", bound=Prepared)

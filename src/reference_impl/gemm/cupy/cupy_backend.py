@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...environment import ImportMetadata, NativeMetadata
-from ..elements import Floats
+from ..elements import Bytes, Floats
 from ..matrix import Nvfp4Matrix
 from ..operands import check_shape, random_activation, random_weight
 from ..product import Output, alpha_of, checked_tactic
@@ -146,6 +146,14 @@ class CupyBackend:
     def output(self, problem: CupyProblem) -> Output:
         """A copy, once all that was queued has ended."""
         return operands.output(problem)
+
+    def poison(self, problem: CupyProblem) -> None:
+        """Make every element of the output NaN again."""
+        operands.poison(problem)
+
+    def guard(self, problem: CupyProblem) -> Bytes:
+        """The memory behind the output, once all that was queued has ended."""
+        return operands.guard(problem)
 
     def runner(self, m: int, n: int, k: int) -> Callable[[int], None]:
         """Runs on one problem, made on the card now; its weight is kept for the next M."""
