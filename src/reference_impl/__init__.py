@@ -54,9 +54,10 @@ __all__ = [
     "update",
 ]
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
+        "buckets": (),
         "diagnostics": ("Statistics",),
         "environment": ("ImportMetadata", "NativeMetadata"),
         "errors": ("Code", "Rejected"),
@@ -67,5 +68,6 @@ __getattr__ = lazily(
         "plans": ("PlanKey", "Plans"),
         "publication": ("update",),
         "session": ("Session",),
+        "tactics": (),
     },
 )

@@ -47,6 +47,14 @@ def test_a_frozen_start_imports_nothing_that_writes_or_multiplies(tmp_path: Path
     assert "numpy" not in loaded
 
 
+NAMES = """
+import importlib, sys
+module = importlib.import_module(sys.argv[1])
+assert set(module.__all__) <= set(dir(module)), set(module.__all__) - set(dir(module))
+getattr(module, sys.argv[2])
+"""
+
+
 @pytest.mark.parametrize("package", ["", ".gemm", ".gemm.cupy"])
 def test_every_public_name_is_there(package: str) -> None:
     module = importlib.import_module(f"nvfp4_reference{package}")
@@ -54,3 +62,17 @@ def test_every_public_name_is_there(package: str) -> None:
         assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = module.nothing
+
+
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [
+        ("nvfp4_reference", "tactics"),
+        ("nvfp4_reference", "buckets"),
+        ("nvfp4_reference.gemm", "run"),
+    ],
+)
+def test_a_name_is_there_for_whoever_imports_the_package_alone(package: str, name: str) -> None:
+    command = [sys.executable, "-c", NAMES, package, name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

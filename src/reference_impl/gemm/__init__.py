@@ -39,7 +39,7 @@ __all__ = [
     "run",
 ]
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "accuracy": ("TOLERANCES", "dequantized_product", "relative_error"),

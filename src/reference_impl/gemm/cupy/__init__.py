@@ -18,4 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CupyBackend", "UnavailableError"]
 
-__getattr__ = lazily(__name__, {"cupy_backend": ("CupyBackend",), "errors": ("UnavailableError",)})
+__getattr__, __dir__ = lazily(
+    __name__, {"cupy_backend": ("CupyBackend",), "errors": ("UnavailableError",)}
+)
