@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nvfp4_reference
 import pytest
 from nvfp4_reference.environment import NativeMetadata
 from nvfp4_reference.native_document import Document
@@ -76,3 +77,14 @@ def test_a_name_is_there_for_whoever_imports_the_package_alone(package: str, nam
     command = [sys.executable, "-c", NAMES, package, name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_type_checker_knows_what_is_not_there(tmp_path: Path) -> None:
+    package = Path(nvfp4_reference.__file__).parent
+    (tmp_path / "nvfp4_reference").symlink_to(package, target_is_directory=True)
+    for name in ("", ".gemm", ".gemm.cupy"):
+        with (tmp_path / "user.py").open("a") as user:
+            user.write(f"from nvfp4_reference{name} import nothing\n")
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "user.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.count('has no attribute "nothing"') == 3, done.stdout
