@@ -189,6 +189,34 @@ def test_a_compiler_that_is_no_script_is_not_run_to_be_known(tmp_path: Path) -> 
     assert found.facts() != as_program
 
 
+def test_a_compiler_behind_another_program_is_asked(tmp_path: Path) -> None:
+    """/usr/lib/ccache/nvcc is a link to ccache, which stays as it is when CUDA is updated."""
+    found = toolchain.find(fake_toolchain(tmp_path))
+    found.nvcc.rename(tmp_path / "ccache")
+    found.nvcc.symlink_to("ccache")
+    program = tmp_path / "ccache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toolchain.Toolchain, "compiler_version", lambda _: "release 13.0")
+        program.write_bytes(b"\x7fELF and no program")
+        before = found.facts()
+        patch.setattr(toolchain.Toolchain, "compiler_version", lambda _: "release 13.1")
+        assert found.facts() != before
+
+
+def test_an_edited_header_behind_a_linked_folder_makes_another_library(tmp_path: Path) -> None:
+    environment = fake_toolchain(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    linked = tmp_path / "include" / "cute"
+    plain = toolchain.find(environment).headers_digest()
+    linked.rename(elsewhere)
+    linked.symlink_to(elsewhere, target_is_directory=True)
+    (elsewhere / "loop").symlink_to(elsewhere, target_is_directory=True)
+    assert toolchain.find(environment).headers_digest() == plain
+    first = recipe(environment)
+    (elsewhere / "tensor.hpp").write_text("// TENSOR\n")
+    assert recipe(environment).digest != first.digest
+
+
 def test_notes_that_cannot_be_kept_are_done_without(tmp_path: Path) -> None:
     environment = fake_toolchain(tmp_path)
     first = recipe(environment)

@@ -66,12 +66,13 @@ class Toolchain:
     def facts(self) -> str:
         """What any edit of the compiler or of a header changes: inodes, sizes and times.
 
-        A script, which may call any compiler, is asked for its version instead.
+        A script, and a program of another name such as ccache, may call any compiler: it is asked
+        for its version as well.
         """
         with open(self.nvcc, "rb") as file:
-            script = file.read(2) == b"#!"
+            wrapper = file.read(2) == b"#!" or self.nvcc.resolve().name != "nvcc"
             compiler = _identity(os.fstat(file.fileno()))
-        version = self.compiler_version() if script else ""
+        version = self.compiler_version() if wrapper else ""
         found = sorted((name, *_identity(entry.stat())) for name, entry in _headers(self.include))
         return repr((str(self.nvcc), compiler, version, str(self.include), found))
 
@@ -80,13 +81,19 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _headers(folder: Path, under: str = "") -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """Every file below a folder, by its path there."""
+def _headers(
+    folder: Path, under: str = "", above: tuple[tuple[int, ...], ...] = ()
+) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """Every file below a folder, by its path there; links are followed, as the compiler does."""
+    found = os.stat(folder)
+    here = found.st_dev, found.st_ino
+    if here in above:  # a link back to where it lies
+        return
     with os.scandir(folder) as entries:
         for entry in entries:
             name = f"{under}{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                yield from _headers(Path(entry.path), f"{name}/")
+            if entry.is_dir():
+                yield from _headers(Path(entry.path), f"{name}/", (*above, here))
             elif entry.is_file():
                 yield name, entry
 
