@@ -337,9 +337,12 @@ def test_an_interrupted_build_leaves_no_library(tmp_path: Path, sign: signal.Sig
     with open(tmp_path / "pipe") as pipe:
         compilers = [int(pipe.readline()) for _ in range(3)]
         process.send_signal(sign)
-        process.communicate()
+        _, told = process.communicate()
         assert process.returncode != 0
         if sign == signal.SIGINT:
+            assert process.returncode == 130
+            assert told.endswith("nvfp4: interrupted; nothing is left of this build.\n")
+            assert "Traceback" not in told
             assert pipe.read() == "", "a compiler is left"  # the end, once none holds the pipe
             assert left(tmp_path) == set()
         else:  # nobody was there to end them
@@ -381,11 +384,39 @@ def test_an_interrupt_in_this_process_ends_the_compilers(
     assert left(tmp_path) == set()
 
 
-def test_a_cache_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     environment = fake_toolchain(tmp_path)
-    (tmp_path / "cache").write_text("a file")
-    with pytest.raises(BuildError, match=r"cannot be made \(.*\); set NVFP4_REFERENCE_BUILD_CACHE"):
+    cache = tmp_path / "cache"
+    unusable = r"cannot be built in .*/cache \(.*\); set NVFP4_REFERENCE_BUILD_CACHE"
+    cache.write_text("a file")
+    with pytest.raises(BuildError, match=unusable):
         build(environment)
+    cache.unlink()
+    recipe(environment).path.with_suffix(".lock").mkdir(parents=True)
+    with pytest.raises(BuildError, match=unusable):
+        build(environment)
+
+
+def test_a_header_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = fake_toolchain(tmp_path)
+
+    def refuse(_: toolchain.Toolchain) -> str:
+        raise PermissionError(13, "Permission denied", "tensor.hpp")
+
+    monkeypatch.setattr(toolchain.Toolchain, "headers_digest", refuse)
+    with pytest.raises(UnavailableError, match=r"cannot be read \(.*tensor.hpp'\); make it"):
+        recipe(environment)
+
+
+def test_relative_names_are_those_of_the_callers_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = fake_toolchain(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    named = {toolchain.NVCC: "./nvcc", toolchain.CUTLASS_INCLUDE: "include"}
+    built = build(environment | named)[0]
+    assert built == build(environment)[0]
+    assert f"-isystem {tmp_path}/include" in (tmp_path / "calls").read_text()
 
 
 def test_a_library_that_is_none(tmp_path: Path) -> None:

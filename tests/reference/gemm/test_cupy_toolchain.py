@@ -228,3 +228,10 @@ def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert "install pytest-nvfp4[gpu]" in refusal(cards.import_cupy)
     assert "CuPy, which owns the card's memory, cannot be imported" in str(CupyBackend({}).reason())
+
+
+@pytest.mark.parametrize("variable", [toolchain.NVCC, toolchain.CUTLASS_INCLUDE])
+def test_a_name_that_no_file_can_have(tmp_path: Path, variable: str) -> None:
+    environment = fake_toolchain(tmp_path) | {variable: "a" * 300}
+    with pytest.raises(UnavailableError, match=variable):
+        toolchain.find(environment)

@@ -110,7 +110,7 @@ def find_nvcc(environment: Mapping[str, str]) -> Path:
     named = environment.get(NVCC)
     if named:
         if _executable(Path(named)):
-            return Path(named)
+            return Path(named).absolute()  # it is run in another folder
         raise UnavailableError(f"{NVCC} is {named!r}, which is no program; name nvcc itself.")
     homes = [environment[name] for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)]
     on_path = shutil.which("nvcc", path=environment.get("PATH", ""))
@@ -121,7 +121,7 @@ def find_nvcc(environment: Mapping[str, str]) -> Path:
     ]
     for place in places:
         if _executable(place):
-            return place
+            return place.absolute()
     raise UnavailableError(
         f"there is no nvcc, which builds the kernels; install the CUDA toolkit or set {NVCC}."
     )
@@ -153,8 +153,8 @@ def find_headers(environment: Mapping[str, str]) -> Path:
     """The include folder of CUTLASS that a variable names, or flashinfer-python's."""
     named = environment.get(CUTLASS_INCLUDE)
     if named:
-        if _version_header(Path(named)).is_file():
-            return Path(named)
+        if _is_file(_version_header(Path(named))):
+            return Path(named).absolute()
         raise UnavailableError(
             f"{CUTLASS_INCLUDE} is {named!r}, where there is no cutlass/version.h; "
             "name CUTLASS's include folder."
@@ -162,7 +162,7 @@ def find_headers(environment: Mapping[str, str]) -> Path:
     package = importlib.util.find_spec("flashinfer")
     for location in (package and package.submodule_search_locations) or ():
         include = Path(location, "data", "cutlass", "include")
-        if _version_header(include).is_file():
+        if _is_file(_version_header(include)):
             return include
     raise UnavailableError(
         "there are no CUTLASS headers; install flashinfer-python, which carries them, "
@@ -205,7 +205,14 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _executable(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    return _is_file(path) and os.access(path, os.X_OK)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a folder on the way may not be searched, or the name is too long
+        return False
 
 
 def _version_header(include: Path) -> Path:
