@@ -151,6 +151,19 @@ def test_the_digest_changes_with_all_that_a_library_is_made_of(
     assert len(sources) == 5
 
 
+@pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"])
+def test_flags_that_nvcc_takes_from_its_environment_make_another_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    environment = fake_toolchain(tmp_path)
+    monkeypatch.delenv(name, raising=False)
+    plain = recipe(environment).digest
+    monkeypatch.setenv(name, "")
+    assert recipe(environment).digest == plain
+    monkeypatch.setenv(name, "-G")
+    assert recipe(environment).digest != plain
+
+
 def test_a_digest_is_remembered_until_something_is_edited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,9 @@ _FLAGS = (
     "--expt-relaxed-constexpr",
     "-Xcompiler=-fPIC,-fvisibility=hidden",
 )
+_INHERITED = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
+"""Variables by which nvcc takes more flags, and another host compiler, from whoever starts it."""
+
 _KERNELS = importlib.resources.files(__package__).joinpath("kernels")
 
 
@@ -68,6 +71,7 @@ def recipe(
         repr(flags),
         *(repr(unit) for unit in units(architecture)),
         *(f"{name}\n{text}" for name, text in sorted(sources().items())),
+        *(f"{name}={os.environ[name]}" for name in _INHERITED if os.environ.get(name)),
     ]
     try:
         note = folder / f"digest-{_digest([toolchain.facts(), *ours])[:32]}"
