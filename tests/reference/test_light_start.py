@@ -23,6 +23,7 @@ session.complete()
 print(json.dumps(sorted(sys.modules)))
 """
 
+PACKAGES = ("", ".gemm", ".gemm.cupy", ".gemm.flashinfer")
 WRITES_OR_MULTIPLIES = ("publication", "merge", "damage", "flashinfer_import", "gemm")
 
 
@@ -56,7 +57,7 @@ getattr(module, sys.argv[2])
 """
 
 
-@pytest.mark.parametrize("package", ["", ".gemm", ".gemm.cupy"])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_every_public_name_is_there(package: str) -> None:
     module = importlib.import_module(f"nvfp4_reference{package}")
     for name in module.__all__:
@@ -82,9 +83,17 @@ def test_a_name_is_there_for_whoever_imports_the_package_alone(package: str, nam
 def test_a_type_checker_knows_what_is_not_there(tmp_path: Path) -> None:
     package = Path(nvfp4_reference.__file__).parent
     (tmp_path / "nvfp4_reference").symlink_to(package, target_is_directory=True)
-    for name in ("", ".gemm", ".gemm.cupy"):
+    for name in PACKAGES:
         with (tmp_path / "user.py").open("a") as user:
             user.write(f"from nvfp4_reference{name} import nothing\n")
     command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "user.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.count('has no attribute "nothing"') == 3, done.stdout
+    assert done.stdout.count('has no attribute "nothing"') == len(PACKAGES), done.stdout
+
+
+@pytest.mark.parametrize("back_end", ["cupy", "flashinfer"])
+def test_the_environment_of_a_card_is_known_without_what_multiplies(back_end: str) -> None:
+    program = (
+        f"import sys, nvfp4_reference.gemm.{back_end}.metadata; sys.exit('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
