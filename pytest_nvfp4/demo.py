@@ -9,6 +9,7 @@ On a GPU the profiles are the oracle's 64; on a CPU they are scaled down, to be 
 
 import contextlib
 import itertools
+import math
 import os
 import statistics
 import tempfile
@@ -93,19 +94,18 @@ def regrets(plans: PlanMap, judges: Sequence[Times]) -> list[float]:
     """What each choice costs: its time over the best tactic's, less 1, by the judges' medians.
 
     The judges are the measurements of other processes, which tuned alone: whoever judges its own
-    choice finds it the best. A tactic that no judge has a time for is left out.
+    choice finds it the best. A tactic that no judge has a time for is left out, and so is a profile
+    whose best time is 0 or beyond a double: no clock gave that.
     """
     found = []
     for key in plans:
-        tactics = set().union(*(judge[key] for judge in judges))
+        timed = [judge[key] for judge in judges if key in judge]
         medians = {
-            tactic: statistics.median(
-                judge[key][tactic] for judge in judges if tactic in judge[key]
-            )
-            for tactic in tactics
+            tactic: statistics.median(times[tactic] for times in timed if tactic in times)
+            for tactic in set().union(*timed)
         }
-        if plans[key] in medians:
-            found.append(medians[plans[key]] / min(medians.values()) - 1)
+        if plans[key] in medians and 0 < (best := min(medians.values())) < math.inf:
+            found.append(medians[plans[key]] / best - 1)
     return found
 
 
@@ -161,14 +161,14 @@ def report(
 ) -> Iterator[str]:
     """The table, at most 80 columns wide; regrets where there are measurements to judge by."""
     judges = [one.times for one in alone if one.times is not None]
-    judged = len(judges) == len(alone)
     costs: list[list[float]] = [[], [], []]
-    if judged:
+    if len(judges) == len(alone):
         for number, one in enumerate(alone):
             costs[0] += regrets(one.plans, [*judges[:number], *judges[number + 1 :]])
         for one in together:
             costs[1] += regrets(one.plans, judges)
         costs[2] = regrets(frozen[0], judges[1:])
+    judged = any(costs)
     yield ""
     yield f"{'':<16}  agree in all     pair by pair" + ("   regret: median   worst" * judged)
     arms = ([one.plans for one in alone], [one.plans for one in together], frozen)
@@ -251,7 +251,8 @@ class _Process:
         for key in self._request.keys:
             answer = self._subject.plan(self._session, key.m, key.n, key.k)
             _insist(isinstance(answer, Planned), answer)
-            times = self._with_times_of(key, times)
+            if isinstance(answer, Planned) and answer.tuned:  # else the times are another product's
+                times = self._with_times_of(key, times)
             progress.step()
         seconds = time.monotonic() - started
         _insist(not isinstance(self.warm_up(), Rejected), "the warm-up was rejected")

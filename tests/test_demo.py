@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_nvfp4 import demo
+from pytest_nvfp4.implementations.interface import Planned
 from pytest_nvfp4.plans import PlanKey, PlanMap
 
 KEYS = [PlanKey(m, 64, 128) for m in (1, 2, 4)]
@@ -32,6 +33,35 @@ def test_regret_is_judged_by_the_median_of_others():
 def test_a_choice_that_no_judge_timed_has_no_regret():
     judges = [{key: {0: 10.0} for key in KEYS}]
     assert demo.regrets(plan_map(0, 7, 0), judges) == [0, 0]
+
+
+@pytest.mark.parametrize("times", [{0: 0.0, 1: 1.0}, {0: float("inf"), 1: float("inf")}, {}, None])
+def test_times_that_no_clock_gave_show_no_regret(times):
+    key, *others = KEYS
+    judge = {other: {0: 10.0, 1: 20.0} for other in others}
+    if times is not None:
+        judge[key] = times
+    assert demo.regrets(plan_map(0, 0, 1), [judge]) == [0, 1]
+    nothing = [demo.Tuned(plan_map(0, 1, 2), {} if times is None else {key: times}, 1.0)] * 2
+    lines = list(demo.report(nothing, nothing, [plan_map(0, 1, 2)] * 2))
+    assert not any("regret" in line for line in lines)
+
+
+def test_times_of_a_plan_that_was_not_tuned_are_not_taken_for_its_own():
+    asked = []
+    process = demo._Process.__new__(demo._Process)
+    process._session = "session"
+    process._request = demo.Request(4, [(64, 128)])
+    process.warm_up = lambda: None
+    process.plans = lambda: plan_map(0, 0, 0)
+    process._subject = SimpleNamespace(
+        plan=lambda session, m, n, k: Planned(0, "live", tuned=m == 1, lazy=False),
+        times=lambda session: asked.append(session) or {0: 1.0},
+        complete=lambda session: SimpleNamespace(failure=None),
+    )
+    found = process.tune(SimpleNamespace(step=lambda: None))
+    assert found.times == {KEYS[0]: {0: 1.0}}
+    assert asked == ["session"]
 
 
 @pytest.mark.parametrize(("architecture", "largest"), [(90, 34816), (0, 34816 // 16)])

@@ -54,18 +54,21 @@ __all__ = [
     "update",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "diagnostics": ("Statistics",),
-        "environment": ("ImportMetadata", "NativeMetadata"),
-        "errors": ("Code", "Rejected"),
-        "flashinfer_import": ("Import", "read_flashinfer"),
-        "merge": ("merged",),
-        "native_document": ("Document", "read_native"),
-        "options": ("Options", "resolve"),
-        "plans": ("PlanKey", "Plans"),
-        "publication": ("update",),
-        "session": ("Session",),
-    },
-)
+if not TYPE_CHECKING:  # a type checker knows these names, and no others
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "buckets": (),
+            "diagnostics": ("Statistics",),
+            "environment": ("ImportMetadata", "NativeMetadata"),
+            "errors": ("Code", "Rejected"),
+            "flashinfer_import": ("Import", "read_flashinfer"),
+            "merge": ("merged",),
+            "native_document": ("Document", "read_native"),
+            "options": ("Options", "resolve"),
+            "plans": ("PlanKey", "Plans"),
+            "publication": ("update",),
+            "session": ("Session",),
+            "tactics": (),
+        },
+    )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nvfp4_reference
 import pytest
 from nvfp4_reference.environment import NativeMetadata
 from nvfp4_reference.native_document import Document
@@ -22,6 +23,7 @@ session.complete()
 print(json.dumps(sorted(sys.modules)))
 """
 
+PACKAGES = ("", ".gemm", ".gemm.cupy", ".gemm.flashinfer")
 WRITES_OR_MULTIPLIES = ("publication", "merge", "damage", "flashinfer_import", "gemm")
 
 
@@ -47,10 +49,51 @@ def test_a_frozen_start_imports_nothing_that_writes_or_multiplies(tmp_path: Path
     assert "numpy" not in loaded
 
 
-@pytest.mark.parametrize("package", ["", ".gemm", ".gemm.cupy"])
+NAMES = """
+import importlib, sys
+module = importlib.import_module(sys.argv[1])
+assert set(module.__all__) <= set(dir(module)), set(module.__all__) - set(dir(module))
+getattr(module, sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_every_public_name_is_there(package: str) -> None:
     module = importlib.import_module(f"nvfp4_reference{package}")
     for name in module.__all__:
         assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = module.nothing
+
+
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [
+        ("nvfp4_reference", "tactics"),
+        ("nvfp4_reference", "buckets"),
+        ("nvfp4_reference.gemm", "run"),
+    ],
+)
+def test_a_name_is_there_for_whoever_imports_the_package_alone(package: str, name: str) -> None:
+    command = [sys.executable, "-c", NAMES, package, name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_type_checker_knows_what_is_not_there(tmp_path: Path) -> None:
+    package = Path(nvfp4_reference.__file__).parent
+    (tmp_path / "nvfp4_reference").symlink_to(package, target_is_directory=True)
+    for name in PACKAGES:
+        with (tmp_path / "user.py").open("a") as user:
+            user.write(f"from nvfp4_reference{name} import nothing\n")
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "user.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.count('has no attribute "nothing"') == len(PACKAGES), done.stdout
+
+
+@pytest.mark.parametrize("back_end", ["cupy", "flashinfer"])
+def test_the_environment_of_a_card_is_known_without_what_multiplies(back_end: str) -> None:
+    program = (
+        f"import sys, nvfp4_reference.gemm.{back_end}.metadata; sys.exit('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -39,15 +39,16 @@ __all__ = [
     "run",
 ]
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "accuracy": ("TOLERANCES", "dequantized_product", "relative_error"),
-        "case": ("GemmCase", "gemm_case"),
-        "matrix": ("Nvfp4Matrix",),
-        "numpy_backend": ("NumpyBackend",),
-        "product": ("OutputType", "Problem", "default_alpha", "problem", "run"),
-        "protocol": ("Backend", "Timer"),
-        "quantization": ("quantize",),
-    },
-)
+if not TYPE_CHECKING:  # a type checker knows these names, and no others
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "accuracy": ("TOLERANCES", "dequantized_product", "relative_error"),
+            "case": ("GemmCase", "gemm_case"),
+            "matrix": ("Nvfp4Matrix",),
+            "numpy_backend": ("NumpyBackend",),
+            "product": ("OutputType", "Problem", "default_alpha", "problem", "run"),
+            "protocol": ("Backend", "Timer"),
+            "quantization": ("quantize",),
+        },
+    )

@@ -151,6 +151,19 @@ def test_the_digest_changes_with_all_that_a_library_is_made_of(
     assert len(sources) == 5
 
 
+@pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"])
+def test_flags_that_nvcc_takes_from_its_environment_make_another_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    environment = fake_toolchain(tmp_path)
+    monkeypatch.delenv(name, raising=False)
+    plain = recipe(environment).digest
+    monkeypatch.setenv(name, "")
+    assert recipe(environment).digest == plain
+    monkeypatch.setenv(name, "-G")
+    assert recipe(environment).digest != plain
+
+
 def test_a_digest_is_remembered_until_something_is_edited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +200,34 @@ def test_a_compiler_that_is_no_script_is_not_run_to_be_known(tmp_path: Path) -> 
     assert found.facts() == as_program
     found.nvcc.write_bytes(b"\x7fELF and no programs")
     assert found.facts() != as_program
+
+
+def test_a_compiler_behind_another_program_is_asked(tmp_path: Path) -> None:
+    """/usr/lib/ccache/nvcc is a link to ccache, which stays as it is when CUDA is updated."""
+    found = toolchain.find(fake_toolchain(tmp_path))
+    found.nvcc.rename(tmp_path / "ccache")
+    found.nvcc.symlink_to("ccache")
+    program = tmp_path / "ccache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toolchain.Toolchain, "compiler_version", lambda _: "release 13.0")
+        program.write_bytes(b"\x7fELF and no program")
+        before = found.facts()
+        patch.setattr(toolchain.Toolchain, "compiler_version", lambda _: "release 13.1")
+        assert found.facts() != before
+
+
+def test_an_edited_header_behind_a_linked_folder_makes_another_library(tmp_path: Path) -> None:
+    environment = fake_toolchain(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    linked = tmp_path / "include" / "cute"
+    plain = toolchain.find(environment).headers_digest()
+    linked.rename(elsewhere)
+    linked.symlink_to(elsewhere, target_is_directory=True)
+    (elsewhere / "loop").symlink_to(elsewhere, target_is_directory=True)
+    assert toolchain.find(environment).headers_digest() == plain
+    first = recipe(environment)
+    (elsewhere / "tensor.hpp").write_text("// TENSOR\n")
+    assert recipe(environment).digest != first.digest
 
 
 def test_notes_that_cannot_be_kept_are_done_without(tmp_path: Path) -> None:
@@ -309,9 +350,12 @@ def test_an_interrupted_build_leaves_no_library(tmp_path: Path, sign: signal.Sig
     with open(tmp_path / "pipe") as pipe:
         compilers = [int(pipe.readline()) for _ in range(3)]
         process.send_signal(sign)
-        process.communicate()
+        _, told = process.communicate()
         assert process.returncode != 0
         if sign == signal.SIGINT:
+            assert process.returncode == 130
+            assert told.endswith("nvfp4: interrupted; nothing is left of this build.\n")
+            assert "Traceback" not in told
             assert pipe.read() == "", "a compiler is left"  # the end, once none holds the pipe
             assert left(tmp_path) == set()
         else:  # nobody was there to end them
@@ -353,11 +397,39 @@ def test_an_interrupt_in_this_process_ends_the_compilers(
     assert left(tmp_path) == set()
 
 
-def test_a_cache_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     environment = fake_toolchain(tmp_path)
-    (tmp_path / "cache").write_text("a file")
-    with pytest.raises(BuildError, match=r"cannot be made \(.*\); set NVFP4_REFERENCE_BUILD_CACHE"):
+    cache = tmp_path / "cache"
+    unusable = r"cannot be built in .*/cache \(.*\); set NVFP4_REFERENCE_BUILD_CACHE"
+    cache.write_text("a file")
+    with pytest.raises(BuildError, match=unusable):
         build(environment)
+    cache.unlink()
+    recipe(environment).path.with_suffix(".lock").mkdir(parents=True)
+    with pytest.raises(BuildError, match=unusable):
+        build(environment)
+
+
+def test_a_header_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = fake_toolchain(tmp_path)
+
+    def refuse(_: toolchain.Toolchain) -> str:
+        raise PermissionError(13, "Permission denied", "tensor.hpp")
+
+    monkeypatch.setattr(toolchain.Toolchain, "headers_digest", refuse)
+    with pytest.raises(UnavailableError, match=r"cannot be read \(.*tensor.hpp'\); make it"):
+        recipe(environment)
+
+
+def test_relative_names_are_those_of_the_callers_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = fake_toolchain(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    named = {toolchain.NVCC: "./nvcc", toolchain.CUTLASS_INCLUDE: "include"}
+    built = build(environment | named)[0]
+    assert built == build(environment)[0]
+    assert f"-isystem {tmp_path}/include" in (tmp_path / "calls").read_text()
 
 
 def test_a_library_that_is_none(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from nvfp4_reference.gemm.cupy import CupyBackend, UnavailableError, cards, device, toolchain
 from nvfp4_reference.gemm.cupy.architectures import architecture
 from nvfp4_reference.gemm.cupy.errors import BuildError
+from nvfp4_reference.gemm.flashinfer import FlashInferBackend
 
 from .compilers import fake_toolchain
 
@@ -224,7 +225,26 @@ def test_nothing_captures_where_cupy_was_never_imported(monkeypatch: pytest.Monk
     assert "cupy" not in sys.modules
 
 
+@pytest.mark.parametrize(("package", "make"), [("cupy", CupyBackend), ("torch", FlashInferBackend)])
+def test_a_folder_that_an_uninstalled_package_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, make: Any
+) -> None:
+    (tmp_path / package / "__pycache__").mkdir(parents=True)
+    monkeypatch.setitem(sys.modules, package, None)  # type: ignore[arg-type]
+    monkeypatch.delitem(sys.modules, package)  # and the end of the test takes away what comes now
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert f"cannot be imported (module '{package}' has no attribute 'cuda'" in make().reason()
+    assert not make().capturing()
+
+
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert "install pytest-nvfp4[gpu]" in refusal(cards.import_cupy)
     assert "CuPy, which owns the card's memory, cannot be imported" in str(CupyBackend({}).reason())
+
+
+@pytest.mark.parametrize("variable", [toolchain.NVCC, toolchain.CUTLASS_INCLUDE])
+def test_a_name_that_no_file_can_have(tmp_path: Path, variable: str) -> None:
+    environment = fake_toolchain(tmp_path) | {variable: "a" * 300}
+    with pytest.raises(UnavailableError, match=variable):
+        toolchain.find(environment)

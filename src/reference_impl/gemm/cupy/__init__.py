@@ -18,4 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CupyBackend", "UnavailableError"]
 
-__getattr__ = lazily(__name__, {"cupy_backend": ("CupyBackend",), "errors": ("UnavailableError",)})
+if not TYPE_CHECKING:  # a type checker knows these names, and no others
+    __getattr__, __dir__ = lazily(
+        __name__, {"cupy_backend": ("CupyBackend",), "errors": ("UnavailableError",)}
+    )

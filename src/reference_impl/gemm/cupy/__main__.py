@@ -9,6 +9,7 @@ each tactic multiplies with; its status is 1 if that is not what the architectur
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -29,6 +30,9 @@ def main(arguments: list[str]) -> int:
         for line in (str(error), *getattr(error, "__notes__", ())):
             _tell(line)
         return 1
+    except KeyboardInterrupt:
+        _tell("interrupted; nothing is left of this build.")
+        return 130
     sys.stdout.write(f"{path}\n")
     return 0
 
@@ -65,7 +69,7 @@ def _chosen(arguments: list[str]) -> Architecture:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    return re.fullmatch("[0-9]{1,4}", text) is not None
 
 
 def _tell(sentence: str) -> None:

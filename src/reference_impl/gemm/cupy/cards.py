@@ -15,6 +15,8 @@ def import_cupy() -> Any:
     """CuPy, without touching a card; `UnavailableError` where it is missing or broken."""
     try:
         import cupy
+
+        _ = cupy.cuda.runtime  # a folder that an uninstalled CuPy left behind has none
     except Exception as error:  # a broken CUDA installation raises many things, OSError included
         raise UnavailableError(
             f"CuPy, which owns the card's memory, cannot be imported ({first_line(error)}); "
@@ -42,8 +44,8 @@ def current_architecture(cupy: Any) -> Architecture:
 
 def caller_captures() -> bool:
     """Is the thread's current CuPy stream being captured? Asked without importing CuPy."""
-    cupy = sys.modules.get("cupy")
-    if cupy is None:
+    cupy: Any = sys.modules.get("cupy")
+    if not hasattr(cupy, "cuda"):  # never imported, or no more than a folder of that name
         return False
     try:
         stream = cupy.cuda.get_current_stream()

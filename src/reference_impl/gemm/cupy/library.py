@@ -26,14 +26,20 @@ _logger = logging.getLogger(__package__)
 
 def built(wanted: Recipe, environment: Mapping[str, str], progress: Progress | None = None) -> Path:
     """The library's path, after building it if nobody has; `BuildError` if that fails."""
-    if wanted.path.is_file():
-        return wanted.path
     tell = progress or _logger.info
-    _create(wanted.folder)
-    with _lock(wanted, tell):
-        if not wanted.path.is_file():  # somebody else may have built it meanwhile
-            _remove_remains(wanted)
-            _build(wanted, environment, tell)
+    try:
+        if wanted.path.is_file():
+            return wanted.path
+        wanted.folder.mkdir(parents=True, exist_ok=True)
+        with _lock(wanted, tell):
+            if not wanted.path.is_file():  # somebody else may have built it meanwhile
+                _remove_remains(wanted)
+                _build(wanted, environment, tell)
+    except OSError as error:
+        raise BuildError(
+            f"the kernels cannot be built in {wanted.folder} ({error}); "
+            f"set {BUILD_CACHE} to a folder that can be written."
+        ) from error
     return wanted.path
 
 
@@ -59,16 +65,6 @@ def _build(wanted: Recipe, environment: Mapping[str, str], tell: Progress) -> No
         tell(f"built {wanted.path}.")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _create(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BuildError(
-            f"the folder {folder} for built kernels cannot be made ({error.strerror}); "
-            f"set {BUILD_CACHE} to one that can."
-        ) from error
 
 
 @contextlib.contextmanager

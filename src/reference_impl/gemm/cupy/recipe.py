@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .architectures import TILES, VARIANTS, Architecture
-from .toolchain import Toolchain, cache_folder
+from .errors import UnavailableError
+from .toolchain import CUTLASS_INCLUDE, NVCC, Toolchain, cache_folder
 
 _FLAGS = (
     "-std=c++17",
@@ -26,6 +27,9 @@ _FLAGS = (
     "--expt-relaxed-constexpr",
     "-Xcompiler=-fPIC,-fvisibility=hidden",
 )
+_INHERITED = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
+"""Variables by which nvcc takes more flags, and another host compiler, from whoever starts it."""
+
 _KERNELS = importlib.resources.files(__package__).joinpath("kernels")
 
 
@@ -57,19 +61,29 @@ class Recipe:
 def recipe(
     architecture: Architecture, toolchain: Toolchain, environment: Mapping[str, str]
 ) -> Recipe:
-    """Work out which library is wanted. Builds nothing."""
+    """Work out which library is wanted. Builds nothing.
+
+    `UnavailableError` where the compiler or the headers cannot be read.
+    """
     folder = cache_folder(environment)
     flags = flags_of(architecture)
     ours = [
         repr(flags),
         *(repr(unit) for unit in units(architecture)),
         *(f"{name}\n{text}" for name, text in sorted(sources().items())),
+        *(f"{name}={os.environ[name]}" for name in _INHERITED if os.environ.get(name)),
     ]
-    note = folder / f"digest-{_digest([toolchain.facts(), *ours])[:32]}"
-    digest = _remembered(note)
-    if digest is None:
-        digest = _digest([toolchain.compiler_version(), toolchain.headers_digest(), *ours])
-        _remember(note, digest)
+    try:
+        note = folder / f"digest-{_digest([toolchain.facts(), *ours])[:32]}"
+        digest = _remembered(note)
+        if digest is None:
+            digest = _digest([toolchain.compiler_version(), toolchain.headers_digest(), *ours])
+            _remember(note, digest)
+    except OSError as error:
+        raise UnavailableError(
+            f"what the kernels are built with cannot be read ({error}); make it readable, or name "
+            f"others by {NVCC} and {CUTLASS_INCLUDE}."
+        ) from error
     return Recipe(
         architecture=architecture,
         toolchain=toolchain,

@@ -66,12 +66,13 @@ class Toolchain:
     def facts(self) -> str:
         """What any edit of the compiler or of a header changes: inodes, sizes and times.
 
-        A script, which may call any compiler, is asked for its version instead.
+        A script, and a program of another name such as ccache, may call any compiler: it is asked
+        for its version as well.
         """
         with open(self.nvcc, "rb") as file:
-            script = file.read(2) == b"#!"
+            wrapper = file.read(2) == b"#!" or self.nvcc.resolve().name != "nvcc"
             compiler = _identity(os.fstat(file.fileno()))
-        version = self.compiler_version() if script else ""
+        version = self.compiler_version() if wrapper else ""
         found = sorted((name, *_identity(entry.stat())) for name, entry in _headers(self.include))
         return repr((str(self.nvcc), compiler, version, str(self.include), found))
 
@@ -80,13 +81,19 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _headers(folder: Path, under: str = "") -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """Every file below a folder, by its path there."""
+def _headers(
+    folder: Path, under: str = "", above: tuple[tuple[int, ...], ...] = ()
+) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    """Every file below a folder, by its path there; links are followed, as the compiler does."""
+    found = os.stat(folder)
+    here = found.st_dev, found.st_ino
+    if here in above:  # a link back to where it lies
+        return
     with os.scandir(folder) as entries:
         for entry in entries:
             name = f"{under}{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                yield from _headers(Path(entry.path), f"{name}/")
+            if entry.is_dir():
+                yield from _headers(Path(entry.path), f"{name}/", (*above, here))
             elif entry.is_file():
                 yield name, entry
 
@@ -103,7 +110,7 @@ def find_nvcc(environment: Mapping[str, str]) -> Path:
     named = environment.get(NVCC)
     if named:
         if _executable(Path(named)):
-            return Path(named)
+            return Path(named).absolute()  # it is run in another folder
         raise UnavailableError(f"{NVCC} is {named!r}, which is no program; name nvcc itself.")
     homes = [environment[name] for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)]
     on_path = shutil.which("nvcc", path=environment.get("PATH", ""))
@@ -114,7 +121,7 @@ def find_nvcc(environment: Mapping[str, str]) -> Path:
     ]
     for place in places:
         if _executable(place):
-            return place
+            return place.absolute()
     raise UnavailableError(
         f"there is no nvcc, which builds the kernels; install the CUDA toolkit or set {NVCC}."
     )
@@ -146,8 +153,8 @@ def find_headers(environment: Mapping[str, str]) -> Path:
     """The include folder of CUTLASS that a variable names, or flashinfer-python's."""
     named = environment.get(CUTLASS_INCLUDE)
     if named:
-        if _version_header(Path(named)).is_file():
-            return Path(named)
+        if _is_file(_version_header(Path(named))):
+            return Path(named).absolute()
         raise UnavailableError(
             f"{CUTLASS_INCLUDE} is {named!r}, where there is no cutlass/version.h; "
             "name CUTLASS's include folder."
@@ -155,7 +162,7 @@ def find_headers(environment: Mapping[str, str]) -> Path:
     package = importlib.util.find_spec("flashinfer")
     for location in (package and package.submodule_search_locations) or ():
         include = Path(location, "data", "cutlass", "include")
-        if _version_header(include).is_file():
+        if _is_file(_version_header(include)):
             return include
     raise UnavailableError(
         "there are no CUTLASS headers; install flashinfer-python, which carries them, "
@@ -198,7 +205,14 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _executable(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    return _is_file(path) and os.access(path, os.X_OK)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a folder on the way may not be searched, or the name is too long
+        return False
 
 
 def _version_header(include: Path) -> Path:

@@ -8,6 +8,14 @@ is not used. This back end has never been run: no such card was at hand. Its cal
 against stand-ins for torch and FlashInfer. Neither is imported before a card is asked for.
 """
 
-from .flashinfer_backend import FlashInferBackend
+from typing import TYPE_CHECKING
+
+from ...lazy import lazily
+
+if TYPE_CHECKING:
+    from .flashinfer_backend import FlashInferBackend
 
 __all__ = ["FlashInferBackend"]
+
+if not TYPE_CHECKING:  # a type checker knows this name, and no other
+    __getattr__, __dir__ = lazily(__name__, {"flashinfer_backend": ("FlashInferBackend",)})

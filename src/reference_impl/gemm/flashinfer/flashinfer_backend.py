@@ -169,10 +169,10 @@ class FlashInferBackend:
 
     def capturing(self) -> bool:
         """Is torch's current stream being captured? Asked without importing torch."""
-        torch = sys.modules.get("torch")
-        return bool(
-            torch and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
-        )
+        torch: Any = sys.modules.get("torch")
+        if not hasattr(torch, "cuda"):  # never imported, or no more than a folder of that name
+            return False
+        return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
     def capture(self, launch: Callable[[], None]) -> Callable[[], None]:
         """Record what `launch` queues; the replay keeps every problem that was recorded."""

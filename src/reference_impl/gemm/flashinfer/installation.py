@@ -33,6 +33,8 @@ def import_torch() -> Any:
     """torch with a card for the runner; `UnavailableError` where one of them is missing."""
     try:
         import torch
+
+        _ = torch.cuda  # a folder that an uninstalled torch left behind has none
     except Exception as error:  # a broken CUDA installation raises many things, OSError included
         raise UnavailableError(
             f"torch, which owns FlashInfer's memory, cannot be imported ({first_line(error)}); "
