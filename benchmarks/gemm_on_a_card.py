@@ -1,4 +1,4 @@
-"""The tactics on a card, beside cuBLAS on the same operands in half: gemm_on_a_card.py [M ...]
+"""The tactics on a card, beside cuBLAS on the same operands in half.
 
 For each shape of the oracle, all 32 tactics are measured once, as tuning measures them, and one is
 chosen. Then the fastest four, cuBLAS, and the chosen one with both expansions take turns, so that a
@@ -11,6 +11,7 @@ before. Times are microseconds, medians of rounds; a time is the mean of ten run
     total    the chosen tactic with the expansion of both operands, in every call
 """
 
+import argparse
 import math
 import random
 import statistics
@@ -74,8 +75,7 @@ def bars(rows: Sequence[Measured], rates: Sequence[float], host: float) -> list[
     if len(rows) == len(ROWS) * len(WEIGHTS):
         seconds = sum(row.tuning for row in rows)
         line(f"tuning {len(rows)} profiles x {len(TACTICS)} tactics, s", seconds, 25)
-    if rates:
-        line("expansion of the four weights: least, TB/s", min(rates), 3.5, least=True)
+    line("expansion of the four weights: least, TB/s", min(rates), 3.5, least=True)
     line("host cost of one planned call, us", host, 30)
     return lines
 
@@ -193,13 +193,19 @@ def measure(card: CupyBackend, clock: Clock, m: int, weights: Sequence[Any]) -> 
 
 def main(arguments: list[str]) -> int:
     """Print the table and the bars; 1 where one is missed."""
-    rows = [int(one) for one in arguments] or list(ROWS)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("m", nargs="*", type=int, metavar="M", help="rows (the oracle's 16)")
+    rows = parser.parse_args(arguments).m or list(ROWS)
     card = CupyBackend(progress=lambda sentence: print(sentence, flush=True))
     if reason := card.reason():
         print(f"there is no GPU to measure: {reason}", file=sys.stderr)
         return 2
     clock = Clock(card)
     device = card.product(card.operand(1, 64, 0), card.operand(32, 64, 0)).device
+    if not device.architecture.expands:
+        name = device.architecture.name
+        print(f"on {name} nothing is expanded to half, which cuBLAS needs here", file=sys.stderr)
+        return 2
     cache = device.cupy.cuda.runtime.deviceGetAttribute(L2_SIZE, device.ordinal)
     print(f"{device.name()}, {cache / 2**20:.0f} MiB of L2 cache")
     print(
@@ -209,11 +215,10 @@ def main(arguments: list[str]) -> int:
     for n, k in WEIGHTS:
         copies = math.ceil(BEYOND_L2 * cache / (2 * n * k))
         weights = [card.operand(n, k, seed) for seed in range(copies)]
-        if device.architecture.expands:
-            rates.append(expansion_rate(card, clock, weights))
+        rates.append(expansion_rate(card, clock, weights))
         found += [measure(card, clock, m, weights) for m in rows]
     print()
-    for (n, k), rate in zip(WEIGHTS, rates, strict=False):
+    for (n, k), rate in zip(WEIGHTS, rates, strict=True):
         print(f"expansion of {n} x {k}: {rate:.2f} TB/s")
     summary = bars(found, rates, host_cost(card))
     print("\n".join(summary))

@@ -2,7 +2,8 @@
 
     NVFP4_REFERENCE_BACK_END   numpy (on every CPU, and the default), cupy (an NVIDIA card),
                                flashinfer (FlashInfer's own runner, on compute capability 12), or
-                               auto: cupy where it can run, and numpy elsewhere
+                               auto: cupy where a card, its driver, nvcc and CUTLASS are
+                               found, and numpy elsewhere
 
 The environment of tuned plans is that of the back end: what was measured on a card is never taken
 for what a CPU would choose. A back end that is asked for and cannot run is a rejection, and no

@@ -12,6 +12,7 @@ import hashlib
 import importlib.resources
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,8 +114,10 @@ def _remember(note: Path, digest: str) -> None:
     """Keep a digest; where that fails, it is worked out again the next time."""
     with contextlib.suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
-        draft = note.with_name(f".{note.name}-{os.getpid()}")
-        draft.write_text(digest, encoding="ascii")
+        # A draft for each writer: threads and containers may share a process's number.
+        descriptor, draft = tempfile.mkstemp(prefix=f".{note.name}-", dir=note.parent)
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(digest)
         os.replace(draft, note)
 
 
