@@ -45,7 +45,7 @@ class ForgetsToLaunch(OnADevice):
 
     breaks = ("CAPT-3",)
     controls = ("GEMM-1",)
-    changes = ((case, "launch", _forgotten),)
+    changes = ((case, "_launch", _forgotten),)
 
 
 class ReplaysBeyondM(OnADevice):

@@ -4,14 +4,14 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from nvfp4_reference import session
+from nvfp4_reference import publication
 from nvfp4_reference.errors import Rejected
 from nvfp4_reference.native_document import Document, read_native
 from nvfp4_reference.session import Session
 
 from faulty.variant import Faulty
 
-update = session.publication.update
+update = publication.update
 
 
 class FrozenSaves(Faulty):

@@ -1,6 +1,6 @@
 """Wrong about what serves a request: LOOK, CAPT."""
 
-from nvfp4_reference import plan_cache, session, sources
+from nvfp4_reference import plan_cache, publication, session, sources
 from nvfp4_reference.errors import Rejected
 from nvfp4_reference.native_document import Document
 from nvfp4_reference.plan_map import PlanMap
@@ -10,7 +10,7 @@ from faulty.variant import Faulty
 
 install = PlanMap.install
 checked_key, read_sources = plan_cache.checked_key, sources.read_sources
-update = session.publication.update
+update = publication.update
 
 
 class NativeBeforeImport(Faulty):
@@ -160,7 +160,7 @@ class SavesPowersOnly(Faulty):
 
     breaks = ("LOOK-7",)
     controls = ("LOOK-1",)
-    changes = ((session.publication, "update", _save_powers),)
+    changes = ((publication, "update", _save_powers),)
 
 
 class RefusesInCapture(Faulty):

@@ -4,13 +4,13 @@ import hashlib
 import logging
 import os
 
-from nvfp4_reference import session
+from nvfp4_reference import publication, session
 from nvfp4_reference.native_document import Document
 from nvfp4_reference.session import Session
 
 from faulty.variant import Faulty
 
-saved, update = Session._saved, session.publication.update
+saved, update = Session._saved, publication.update
 
 
 class ModeIsAlwaysReadWrite(Faulty):
@@ -171,7 +171,7 @@ class ForgetsTheLastPlan(Faulty):
     breaks = ("FRSH-3", "WARM-3")
     controls = ("WARM-1",)
     served = True
-    changes = ((session.publication, "update", _all_but_one),)
+    changes = ((publication, "update", _all_but_one),)
 
 
 class DelaysTheSave(Faulty):
