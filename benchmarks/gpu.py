@@ -188,6 +188,8 @@ class Runs:
             start_new_session=True,
         )
         self._running.add(process)
+        if self._ended:  # whoever ended them all may not have seen this one
+            _terminate(process)
         try:
             return process.wait(LIMIT)
         except subprocess.TimeoutExpired:
