@@ -24,12 +24,13 @@ from itertools import cycle
 from typing import Any
 
 from nvfp4_reference import NativeMetadata, Session, resolve
+from nvfp4_reference.buckets import profiles
 from nvfp4_reference.gemm.cupy import CupyBackend
 from nvfp4_reference.profiling import Profiler
 from nvfp4_reference.tactics import TACTICS
 
 WEIGHTS = ((5120, 6144), (5120, 17408), (14336, 5120), (34816, 5120))
-ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 768, 1024, 1280, 1536, 1792, 2048)
+ROWS = profiles(2048)
 TUNING_DELAY = 5000
 DELAY = 1500  # long enough for the host to queue ten calls, expansions included
 ROUNDS = 7
@@ -195,7 +196,7 @@ def main(arguments: list[str]) -> int:
     """Print the table and the bars; 1 where one is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("m", nargs="*", type=int, metavar="M", help="rows (the oracle's 16)")
-    rows = parser.parse_args(arguments).m or list(ROWS)
+    rows = parser.parse_args(arguments).m or ROWS
     card = CupyBackend(progress=lambda sentence: print(sentence, flush=True))
     if reason := card.reason():
         print(f"there is no GPU to measure: {reason}", file=sys.stderr)

@@ -70,24 +70,52 @@ class NativeMetadata:
     @classmethod
     def of_this_machine(cls) -> Self:
         """The environment of the NumPy back end, which runs on every CPU alike."""
-        return cls(
+        return cls.tuned_here(
             architecture=0,
             build_id=build_id(),
             cuda_driver=NOT_APPLICABLE,
             cuda_runtime=NOT_APPLICABLE,
             cutlass_version=NOT_APPLICABLE,
-            delay_microseconds=DEFAULT_DELAY_MICROSECONDS,
             device_ordinal=0,
+            gpu=_processor(),
+        )
+
+    @classmethod
+    def tuned_here(
+        cls,
+        *,
+        architecture: int,
+        build_id: str,
+        cuda_driver: str,
+        cuda_runtime: str,
+        cutlass_version: str,
+        device_ordinal: int,
+        gpu: str,
+        tactic_descriptor_digest: str | None = None,
+        tactic_set_version: int = tactics.TACTIC_SET_VERSION,
+    ) -> Self:
+        """The environment of a back end: what it runs on, and how all of them time and lay out.
+
+        The digest is that of all 32 tactics, unless one is given.
+        """
+        return cls(
+            architecture=architecture,
+            build_id=build_id,
+            cuda_driver=cuda_driver,
+            cuda_runtime=cuda_runtime,
+            cutlass_version=cutlass_version,
+            delay_microseconds=DEFAULT_DELAY_MICROSECONDS,
+            device_ordinal=device_ordinal,
             format=FORMAT,
             fp4_layout="e2m1_packed_k2",
-            gpu=_processor(),
+            gpu=gpu,
             hybrid_bucket_version=HYBRID_BUCKET_VERSION,
             output_dtype="bf16",
             output_dtype_id=0,
             repeats=REPEATS,
             scale_layout="cutlass_8x4",
-            tactic_descriptor_digest=tactics.digest(),
-            tactic_set_version=tactics.TACTIC_SET_VERSION,
+            tactic_descriptor_digest=tactic_descriptor_digest or tactics.digest(),
+            tactic_set_version=tactic_set_version,
             warmups=WARM_UPS,
         )
 

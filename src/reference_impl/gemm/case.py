@@ -11,10 +11,7 @@ from .matrix import Nvfp4Matrix
 from .numpy_backend import NumpyBackend
 from .operands import random_operands
 from .product import OUTPUT_DTYPES, Output, default_alpha, problem
-from .protocol import Backend, Prepared, ProblemT
-
-GUARD_BYTES = 256
-GUARD_FILL = 0xA5
+from .protocol import GUARD_BYTES, GUARD_FILL, Backend, Prepared, ProblemT
 
 
 class OperandCase(TypedDict):

@@ -12,6 +12,12 @@ from .elements import Floats
 from .matrix import Nvfp4Matrix
 from .product import Output
 
+GUARD_BYTES, GUARD_FILL = 256, 0xA5
+"""What lies behind the output of a product that the contracts look at, and must stay as it is."""
+
+POISON = 0xFF
+"""Every byte of an output that nothing has written: NaN."""
+
 
 class Timer(Protocol):
     """The five calls that measuring a tactic is made of (contract PROF-1)."""

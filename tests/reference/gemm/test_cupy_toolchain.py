@@ -9,6 +9,7 @@ import pytest
 from nvfp4_reference.gemm.cupy import CupyBackend, UnavailableError, cards, device, toolchain
 from nvfp4_reference.gemm.cupy.architectures import architecture
 from nvfp4_reference.gemm.cupy.errors import BuildError
+from nvfp4_reference.gemm.cupy.metadata import native_here
 from nvfp4_reference.gemm.flashinfer import FlashInferBackend
 
 from .compilers import fake_toolchain
@@ -155,7 +156,8 @@ def test_why_it_cannot_run(
     cupy: Cupy, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    back_end = CupyBackend(fake_toolchain(tmp_path))
+    environment = fake_toolchain(tmp_path)
+    back_end = CupyBackend(environment)
     reason = back_end.reason()
     assert reason is not None
     assert expected in reason
@@ -163,7 +165,7 @@ def test_why_it_cannot_run(
     assert not back_end.available()
     assert expected in refusal(back_end.prepare, 1, 32, 64, 0)
     assert expected in refusal(back_end.timer, 1, 32, 64)
-    assert expected in refusal(back_end.metadata)
+    assert expected in refusal(native_here, environment)
     assert not (tmp_path / "cache").exists()
 
 

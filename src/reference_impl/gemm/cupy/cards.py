@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from .architectures import Architecture, architecture
-from .errors import UnavailableError
+from .errors import UnavailableError, first_line
 
 _NO_DEVICE = {35: "the driver is too old or missing", 100: "there is no card"}
 _MAJOR, _MINOR = 75, 76  # cudaDevAttrComputeCapabilityMajor, and ...Minor
@@ -52,8 +52,3 @@ def caller_captures() -> bool:
     except cupy.cuda.runtime.CUDARuntimeError:  # without a driver there are no streams
         return False
     return bool(stream.ptr not in DEFAULT_STREAMS and stream.is_capturing())
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, without the rest of it."""
-    return next(iter(str(error).splitlines()), type(error).__name__)

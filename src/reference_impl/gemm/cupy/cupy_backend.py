@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...environment import ImportMetadata, NativeMetadata
 from ..elements import Bytes, Floats
 from ..matrix import Nvfp4Matrix
 from ..operands import check_shape, random_activation, random_weight
@@ -23,7 +22,7 @@ from .cupy_timer import CupyTimer
 from .device import Device
 from .errors import DeviceError, LaunchError, UnavailableError
 from .kernels import Kernels
-from .metadata import import_here, native_here, native_metadata, recipe_here
+from .metadata import recipe_here
 from .operands import CupyProblem, DeviceMatrix
 from .recipe import Recipe
 
@@ -209,16 +208,6 @@ class CupyBackend:
                 graph.launch(device.stream)
 
         return replay
-
-    def metadata(self) -> NativeMetadata:
-        """The environment of plans that are tuned here. Builds nothing."""
-        if self._made:
-            return native_metadata(self._made.device.cupy, self._made.recipe)
-        return native_here(self._environment)
-
-    def import_metadata(self) -> ImportMetadata:
-        """What an imported document must name to be used here."""
-        return import_here()
 
     def _engine(self) -> _Engine:
         with self._lock:

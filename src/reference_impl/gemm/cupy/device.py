@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .cards import DEFAULT_STREAMS, current_architecture, first_line
-from .errors import DeviceError, LaunchError, UnavailableError
+from .cards import DEFAULT_STREAMS, current_architecture
+from .errors import DeviceError, LaunchError, UnavailableError, first_line
 from .kernels import CUTLASS_STATUS
 
 _OUT_OF_MEMORY = 2

@@ -15,4 +15,9 @@ class LaunchError(RuntimeError):
     """One tactic did not run; the card is as before, and other tactics may well run."""
 
 
-__all__ = ["BuildError", "DeviceError", "LaunchError", "UnavailableError"]
+def first_line(error: BaseException) -> str:
+    """What an error says, without the rest of it."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+__all__ = ["BuildError", "DeviceError", "LaunchError", "UnavailableError", "first_line"]

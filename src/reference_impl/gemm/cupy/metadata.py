@@ -3,15 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...buckets import HYBRID_BUCKET_VERSION
 from ...environment import (
-    DEFAULT_DELAY_MICROSECONDS,
-    FORMAT,
     NOT_APPLICABLE,
     ImportMetadata,
     NativeMetadata,
 )
-from ...profiling import REPEATS, WARM_UPS
 from . import toolchain
 from .cards import current_architecture, import_cupy
 from .recipe import Recipe, recipe
@@ -43,25 +39,16 @@ def native_metadata(cupy: Any, recipe: Recipe) -> NativeMetadata:
     """
     runtime = cupy.cuda.runtime
     architecture = recipe.architecture
-    return NativeMetadata(
+    return NativeMetadata.tuned_here(
         architecture=architecture.number,
         build_id=recipe.digest[:16],
-        cuda_driver=_version(runtime.driverGetVersion()),
-        cuda_runtime=_version(runtime.runtimeGetVersion()),
+        cuda_driver=cuda_version(runtime.driverGetVersion()),
+        cuda_runtime=cuda_version(runtime.runtimeGetVersion()),
         cutlass_version=recipe.toolchain.cutlass,
-        delay_microseconds=DEFAULT_DELAY_MICROSECONDS,
         device_ordinal=runtime.getDevice(),
-        format=FORMAT,
-        fp4_layout="e2m1_packed_k2",
         gpu=_name(runtime),
-        hybrid_bucket_version=HYBRID_BUCKET_VERSION,
-        output_dtype="bf16",
-        output_dtype_id=0,
-        repeats=REPEATS,
-        scale_layout="cutlass_8x4",
         tactic_descriptor_digest=architecture.tactic_digest,
         tactic_set_version=architecture.tactic_set_version,
-        warmups=WARM_UPS,
     )
 
 
@@ -70,7 +57,7 @@ def import_metadata(cupy: Any) -> ImportMetadata:
     runtime = cupy.cuda.runtime
     return ImportMetadata(
         flashinfer_version="0.6.13",
-        cuda_version=_version(runtime.runtimeGetVersion()),
+        cuda_version=cuda_version(runtime.runtimeGetVersion()),
         cublas_version=NOT_APPLICABLE,
         cudnn_version=NOT_APPLICABLE,
         cudnn_frontend_version=NOT_APPLICABLE,
@@ -82,6 +69,6 @@ def _name(runtime: Any) -> str:
     return str(runtime.getDeviceProperties(runtime.getDevice())["name"].decode())
 
 
-def _version(number: int) -> str:
+def cuda_version(number: int) -> str:
     """CUDA's 13000 is 13.0."""
     return f"{number // 1000}.{number % 1000 // 10}"

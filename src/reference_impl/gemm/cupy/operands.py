@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..elements import BLOCK, Floats
 from ..matrix import Nvfp4Matrix, is_global_scale
 from ..product import Output
+from ..protocol import GUARD_BYTES, GUARD_FILL, POISON
 from ..quantization import check_numbers, largest_to_global_scale
 from ..scale_layout import swizzled_size
 from .device import Device
@@ -23,11 +24,6 @@ OUTPUT = np.dtype(ml_dtypes.bfloat16)
 OUTPUT_BYTES = 2
 ROW_MULTIPLE = 8
 """Output columns that the tensor cores write together; a weight is stored with as many rows."""
-
-GUARD_BYTES = 256
-GUARD_FILL = 0xA5
-POISON = 0xFF
-"""Every byte of an output that nothing has written: NaN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,20 +14,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ...environment import ImportMetadata, NativeMetadata
-from ..cupy.errors import DeviceError, LaunchError, UnavailableError
+from ..cupy.errors import DeviceError, LaunchError, UnavailableError, first_line
 from ..elements import BLOCK, Bytes, Floats
 from ..matrix import Nvfp4Matrix
 from ..operands import check_shape, random_activation, random_weight
 from ..product import Output, checked_tactic, default_alpha
+from ..protocol import GUARD_BYTES, GUARD_FILL, POISON
 from ..quantization import quantize
 from ..scale_layout import ATOM_COLUMNS
-from . import installation, metadata
+from . import installation
 from .installation import Engine
 
-GUARD_BYTES = 256
-GUARD_FILL = 0xA5
-POISON = 0xFF
 K_MULTIPLE = 32
 """What the runner takes; rows of another K are padded with zeros."""
 N_MULTIPLE = 8
@@ -192,14 +189,6 @@ class FlashInferBackend:
 
         return replay
 
-    def metadata(self) -> NativeMetadata:
-        """The environment of plans that are tuned here. Builds nothing."""
-        return metadata.native_here({})
-
-    def import_metadata(self) -> ImportMetadata:
-        """What an imported document must name: what FlashInfer would write here."""
-        return metadata.import_here()
-
     def _bytes(self, problem: FlashInferProblem) -> Bytes:
         with self._translated("copying from the card"):
             found: Bytes = problem.memory.cpu().numpy()
@@ -226,7 +215,7 @@ class FlashInferBackend:
                 "use a smaller shape or free the card."
             ) from error
         except Exception as error:
-            why = installation.first_line(error)
+            why = first_line(error)
             try:
                 if not cuda.is_current_stream_capturing():  # what is captured has not run
                     cuda.synchronize()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...tactics import TACTIC_IDS
-from ..cupy.errors import BuildError, UnavailableError
+from ..cupy.errors import BuildError, UnavailableError, first_line
 from ..cupy.toolchain import find_nvcc
 
 VERSION = "0.6.13"
@@ -110,8 +110,3 @@ def engine() -> Engine:
             tllm_utils.delay_kernel(microseconds)
 
     return Engine(torch, runner, delay)
-
-
-def first_line(error: BaseException) -> str:
-    """An error's words, as far as one line."""
-    return next(iter(str(error).splitlines()), type(error).__name__)

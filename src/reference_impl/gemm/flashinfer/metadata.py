@@ -5,15 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ... import tactics
-from ...buckets import HYBRID_BUCKET_VERSION
 from ...environment import (
-    DEFAULT_DELAY_MICROSECONDS,
-    FORMAT,
     ImportMetadata,
     NativeMetadata,
 )
-from ...profiling import REPEATS, WARM_UPS
+from ..cupy.metadata import cuda_version
 from ..cupy.toolchain import cutlass_version
 from . import installation
 
@@ -42,26 +38,14 @@ def native_metadata(torch: Any, package: Path) -> NativeMetadata:
     """All 18 fields for the current card. `build_id` covers the runner's sources."""
     major, minor = torch.cuda.get_device_capability()
     data = package / "data"
-    driver = int(torch._C._cuda_getDriverVersion())
-    return NativeMetadata(
+    return NativeMetadata.tuned_here(
         architecture=10 * major + minor,
         build_id=_build_id(data),
-        cuda_driver=f"{driver // 1000}.{driver % 1000 // 10}",
+        cuda_driver=cuda_version(int(torch._C._cuda_getDriverVersion())),
         cuda_runtime=str(torch.version.cuda),
         cutlass_version=cutlass_version(data / "cutlass" / "include"),
-        delay_microseconds=DEFAULT_DELAY_MICROSECONDS,
         device_ordinal=int(torch.cuda.current_device()),
-        format=FORMAT,
-        fp4_layout="e2m1_packed_k2",
         gpu=str(torch.cuda.get_device_name()),
-        hybrid_bucket_version=HYBRID_BUCKET_VERSION,
-        output_dtype="bf16",
-        output_dtype_id=0,
-        repeats=REPEATS,
-        scale_layout="cutlass_8x4",
-        tactic_descriptor_digest=tactics.digest(),
-        tactic_set_version=tactics.TACTIC_SET_VERSION,
-        warmups=WARM_UPS,
     )
 
 
