@@ -187,7 +187,7 @@ def smoke(options: argparse.Namespace) -> int:
 
 def init(options: argparse.Namespace) -> int:
     """Write an adapter in which no operation is claimed yet, and say how to go on."""
-    from pytest_nvfp4 import templates
+    from pytest_nvfp4.commands import init as templates
 
     path = templates.write(options.language, Path(options.folder))
     template = templates.of(options.language)
@@ -199,7 +199,7 @@ def init(options: argparse.Namespace) -> int:
 
 def demo(options: argparse.Namespace) -> int:
     """Tune in N fresh processes and count the tactics that agree; then again with a frozen map."""
-    from pytest_nvfp4 import demo as phenomenon
+    from pytest_nvfp4.commands import demo as phenomenon
     from pytest_nvfp4.implementations.interface import SubjectError
     from pytest_nvfp4.implementations.loader import TargetError, load
 
@@ -219,7 +219,7 @@ def list_contracts(options: argparse.Namespace) -> int:
     """List contracts, one line each: id, level, the capability they belong to, and the text."""
     import textwrap
 
-    from pytest_nvfp4.results import contracts
+    from pytest_nvfp4.specification import contracts
 
     specification = contracts.packaged()
     chosen = specification.contracts
@@ -235,7 +235,7 @@ def explain(options: argparse.Namespace) -> int:
     """Print a contract's text, level, capability and source."""
     import textwrap
 
-    from pytest_nvfp4.results import contracts
+    from pytest_nvfp4.specification import contracts
 
     specification = contracts.packaged()
     contract = specification.contract(options.contract.upper())
@@ -249,7 +249,8 @@ def explain(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Judge a file of either dialect; exit status 1 where it is rejected."""
-    from pytest_nvfp4 import checking, oracle
+    from pytest_nvfp4 import oracle
+    from pytest_nvfp4.cache_files import reader as checking
 
     gc.disable()  # a large document is millions of small values, and this process ends soon
     expected: dict[str, object] | None = None
@@ -268,7 +269,7 @@ def check(options: argparse.Namespace) -> int:
 
 def diff(options: argparse.Namespace) -> int:
     """Compare the environments and plans of two files; exit status 1 where they differ."""
-    from pytest_nvfp4 import checking
+    from pytest_nvfp4.cache_files import reader as checking
 
     sides = [checking.check(path) for path in (options.left, options.right)]
     for side in sides:
@@ -284,7 +285,7 @@ def diff(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     """Compare reports contract by contract; with --html also as a page that needs nothing else."""
-    from pytest_nvfp4 import comparing
+    from pytest_nvfp4.commands import compare as comparing
 
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     watched = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -305,8 +306,8 @@ def verify(options: argparse.Namespace) -> int:
     on request the deviations and the implementation; prove badges by the report among the files.
     """
     from pytest_nvfp4.implementations.examine import describe
-    from pytest_nvfp4.results import verifying
     from pytest_nvfp4.results.report import Implementation
+    from pytest_nvfp4.verification import proof as verifying
 
     own = None
     if options.impl is not None:

@@ -24,7 +24,7 @@ from pytest_nvfp4.suite.marks import MARKERS  # noqa: E402
 from pytest_nvfp4.suite.options import add_options, conformance_wanted  # noqa: E402
 
 if TYPE_CHECKING:
-    from pytest_nvfp4.markers.fresh.observations import Observer
+    from pytest_nvfp4.markers.fresh_process.observations import Observer
     from pytest_nvfp4.oracle import Oracle
     from pytest_nvfp4.snapshot.comparison import PlanSnapshot
 

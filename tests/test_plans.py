@@ -97,7 +97,10 @@ class Twice(collections.UserDict):
     ("value", "sentence"),
     [
         ([((1, 2, 3), 4)], "not list; give a PlanMap, or a mapping"),
-        ("plans.json", "not str; read a cache file with pytest_nvfp4.checking.read_plans"),
+        (
+            "plans.json",
+            "not str; read a cache file with pytest_nvfp4.cache_files.reader.read_plans",
+        ),
         (b"{}", "not bytes; read a cache file"),
         (Path("plans.json"), "not PosixPath; read a cache file"),
         ({(1, 2): 3}, r"plan key \(1, 2\) is not possible; use \(m, n, k\), integers above 0"),

@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from pytest_nvfp4.results import contracts
+from pytest_nvfp4.specification import contracts
 
 ROOT = Path(__file__).parent.parent
 SPECIFICATION = contracts.packaged()

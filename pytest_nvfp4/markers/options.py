@@ -11,7 +11,7 @@ import pytest
 from pytest_nvfp4.knobs import Knob, add_knobs, flag, raw_value, seconds
 
 if TYPE_CHECKING:
-    from pytest_nvfp4.markers.lock.gpu_lock import Request
+    from pytest_nvfp4.markers.gpu_lock.gpu_lock import Request
 
 DEFAULT_PATH = "/tmp/gpu"  # noqa: S108 (the point is that everybody on the machine agrees on it)
 
@@ -48,7 +48,7 @@ def whole_run_wanted(config: pytest.Config) -> bool:
 
 def lock_defaults(config: pytest.Config) -> Request:
     """What a bare `gpu_lock` asks for in this run."""
-    from pytest_nvfp4.markers.lock.gpu_lock import MARK, Request
+    from pytest_nvfp4.markers.gpu_lock.gpu_lock import MARK, Request
     from pytest_nvfp4.markers.paths import RequestError, expand
 
     defaults = Request()

@@ -16,13 +16,13 @@ from pytest_nvfp4.markers.options import (
 )
 
 if TYPE_CHECKING:
-    from pytest_nvfp4.markers.fresh.fresh_tests import FreshTests
-    from pytest_nvfp4.markers.fresh.observations import Observer
-    from pytest_nvfp4.markers.fresh.tables import Tables
-    from pytest_nvfp4.markers.frozen.frozen_summary import FrozenSummary
-    from pytest_nvfp4.markers.frozen.frozen_tests import FrozenTests
-    from pytest_nvfp4.markers.lock.hold_summary import HoldSummary
-    from pytest_nvfp4.markers.lock.locked_tests import LockedTests
+    from pytest_nvfp4.markers.fresh_process.fresh_tests import FreshTests
+    from pytest_nvfp4.markers.fresh_process.observations import Observer
+    from pytest_nvfp4.markers.fresh_process.tables import Tables
+    from pytest_nvfp4.markers.frozen_map.frozen_summary import FrozenSummary
+    from pytest_nvfp4.markers.frozen_map.frozen_tests import FrozenTests
+    from pytest_nvfp4.markers.gpu_lock.hold_summary import HoldSummary
+    from pytest_nvfp4.markers.gpu_lock.locked_tests import LockedTests
 
 LOCK = "gpu_lock"
 FRESH = "fresh_process"
@@ -41,7 +41,7 @@ MARKERS = (
 
 def observer(request: pytest.FixtureRequest) -> Observer:
     """What the fixture `fresh` gives to a test."""
-    from pytest_nvfp4.markers.fresh.observations import Observer
+    from pytest_nvfp4.markers.fresh_process.observations import Observer
 
     child = request.config.pluginmanager.get_plugin(CHILD)
     if child is not None:
@@ -81,7 +81,7 @@ class Markers:
     def locked(self) -> LockedTests:
         """What locks; made when it is first needed."""
         if self._locked is None:
-            from pytest_nvfp4.markers.lock.locked_tests import LockedTests
+            from pytest_nvfp4.markers.gpu_lock.locked_tests import LockedTests
 
             self._locked = LockedTests(self._config, self.holds())
             self._config.pluginmanager.register(self._locked, "nvfp4-locked-tests")
@@ -90,7 +90,7 @@ class Markers:
     def holds(self) -> HoldSummary:
         """What gathers the holds; made when there is the first to tell of."""
         if self._holds is None:
-            from pytest_nvfp4.markers.lock.hold_summary import HoldSummary
+            from pytest_nvfp4.markers.gpu_lock.hold_summary import HoldSummary
 
             self._holds = HoldSummary(self._config)
         return self._holds
@@ -98,7 +98,7 @@ class Markers:
     def fresh(self) -> FreshTests:
         """What runs tests in fresh processes; made when it is first needed."""
         if self._fresh is None:
-            from pytest_nvfp4.markers.fresh.fresh_tests import FreshTests
+            from pytest_nvfp4.markers.fresh_process.fresh_tests import FreshTests
 
             self._fresh = FreshTests(self._config, fresh_timeout(self._config))
             self._config.pluginmanager.register(self._fresh, "nvfp4-fresh-tests")
@@ -107,7 +107,7 @@ class Markers:
     def frozen(self) -> FrozenTests:
         """What freezes; made when it is first needed."""
         if self._frozen is None:
-            from pytest_nvfp4.markers.frozen.frozen_tests import FrozenTests
+            from pytest_nvfp4.markers.frozen_map.frozen_tests import FrozenTests
 
             self._frozen = FrozenTests(self._config)
             self._config.pluginmanager.register(self._frozen, "nvfp4-frozen-tests")
@@ -116,7 +116,7 @@ class Markers:
     def maps(self) -> FrozenSummary:
         """What gathers the frozen files; made when there is the first to tell of."""
         if self._maps is None:
-            from pytest_nvfp4.markers.frozen.frozen_summary import FrozenSummary
+            from pytest_nvfp4.markers.frozen_map.frozen_summary import FrozenSummary
 
             self._maps = FrozenSummary(self._config)
         return self._maps
@@ -212,7 +212,7 @@ class Markers:
             self._snapshots_elsewhere = True
         if hasattr(report, "nvfp4_fresh_table"):
             if self._tables is None:
-                from pytest_nvfp4.markers.fresh.tables import Tables
+                from pytest_nvfp4.markers.fresh_process.tables import Tables
 
                 self._tables = Tables()
             self._tables.add(report)
@@ -221,7 +221,7 @@ class Markers:
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
         """Keep syrupy from deleting what was used in other processes."""
         if self._snapshots_elsewhere:
-            from pytest_nvfp4.markers.fresh.snapshots import keep_snapshots
+            from pytest_nvfp4.markers.fresh_process.snapshots import keep_snapshots
 
             keep_snapshots(self._config)
         return (yield)

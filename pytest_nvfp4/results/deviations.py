@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.results.contracts import Specification, unknown
 from pytest_nvfp4.results.files import publish
-from pytest_nvfp4.results.text import clip, visible
 from pytest_nvfp4.results.verdicts import NO_TRANSPORT, CaseResult, Verdict
+from pytest_nvfp4.specification.contracts import Specification, unknown
+from pytest_nvfp4.text import clip, visible
 
 _MEMBERS = ("contract", "case", "reason", "link", "expires")
 

@@ -9,8 +9,8 @@ counts beside the name say that.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_nvfp4.results.contracts import FUTURE, MUST, SHOULD, Contract
 from pytest_nvfp4.results.verdicts import ContractResult, Counts, Verdict, count
+from pytest_nvfp4.specification.contracts import FUTURE, MUST, SHOULD, Contract
 
 PROFILES = {
     "reader": ("BUCK", "TACT"),

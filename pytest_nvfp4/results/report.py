@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nvfp4.results import schema
-from pytest_nvfp4.results.contracts import LEVELS, Contract, Specification, packaged
 from pytest_nvfp4.results.deviations import Deviation
 from pytest_nvfp4.results.files import publish
 from pytest_nvfp4.results.verdicts import CaseResult, ContractResult, Verdict, count, judge
+from pytest_nvfp4.specification.contracts import LEVELS, Contract, Specification, packaged
 
 REPORT_VERSION = 1
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_nvfp4.results.contracts import FUTURE, Contract, Specification, unknown
+from pytest_nvfp4.specification.contracts import FUTURE, Contract, Specification, unknown
 
 IN_PROCESS = "in process"
 JSON_LINES = "JSON lines"

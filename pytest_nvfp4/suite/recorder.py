@@ -13,9 +13,9 @@ import pytest
 
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
 from pytest_nvfp4.results import reproducer
-from pytest_nvfp4.results.contracts import Contract, Specification
 from pytest_nvfp4.results.deviations import Deviations
 from pytest_nvfp4.results.verdicts import NO_TRANSPORT, CaseResult, Verdict
+from pytest_nvfp4.specification.contracts import Contract, Specification
 from pytest_nvfp4.suite.fixtures import RECORD
 from pytest_nvfp4.suite.marks import CONTRACT
 from pytest_nvfp4.suite.record import Record, classify

@@ -25,28 +25,21 @@ from pytest_nvfp4 import oracle
 from pytest_nvfp4.implementations.examine import examine, unclaimed
 from pytest_nvfp4.implementations.interface import Description, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
-from pytest_nvfp4.results import (
-    badge,
-    compare,
-    contracts,
-    deviations,
-    github,
-    page,
-    report,
-    reproducer,
-    table,
-)
-from pytest_nvfp4.results.text import visible
+from pytest_nvfp4.results import deviations, report, reproducer
 from pytest_nvfp4.results.verdicts import (
     CaseResult,
     ContractResult,
     aggregate,
 )
+from pytest_nvfp4.specification import contracts
 from pytest_nvfp4.suite.fixtures import Fixtures
 from pytest_nvfp4.suite.flashinfer_writer import WriterError, Written, write
 from pytest_nvfp4.suite.marks import OVER, REQUIRES
 from pytest_nvfp4.suite.options import Settings
 from pytest_nvfp4.suite.recorder import PACKAGE, TRANSPORT_IDS, Recorder, contract_of
+from pytest_nvfp4.text import visible
+from pytest_nvfp4.views import badge, github, page, table
+from pytest_nvfp4.views import comparison as compare
 
 
 def suite_files() -> list[Path]:

@@ -33,7 +33,7 @@ Code = Literal[
 ]
 
 
-class Rejected(Exception):  # noqa: N818  (a verdict; "RejectedError" would call it a failure of ours)
+class Rejected(Exception):  # noqa: N818 - it is an answer, not a fault
     """The reference refuses a document, an option, a publication or a lookup as a whole.
 
     `code` is the kind of reason; `member` names the offending place: a member such as

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nvfp4.results import contracts, deviations
+from pytest_nvfp4.results import deviations
+from pytest_nvfp4.specification import contracts
 
 FOLDER = Path(__file__).parent.parent.parent / "src" / "adapters" / "deviations"
 FILES = sorted(FOLDER.glob("*.toml"))

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from pytest_nvfp4 import templates
+from pytest_nvfp4.commands import init as templates
 from pytest_nvfp4.implementations.interface import CAPABILITIES, OPERATIONS
 from pytest_nvfp4.templates import adapter
 

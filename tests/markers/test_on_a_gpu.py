@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pytest_nvfp4.markers.lock import nvml
+from pytest_nvfp4.markers.gpu_lock import nvml
 
 OCCUPIER = """
 import cupy

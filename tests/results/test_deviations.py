@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import SPEC, case, unhurried
 
 from pytest_nvfp4.results import deviations
 from pytest_nvfp4.results.deviations import Deviation, Deviations
 from pytest_nvfp4.results.verdicts import NO_TRANSPORT, CaseResult, Verdict
-
-from .samples import SPEC, case, unhurried
 
 V = Verdict
 TODAY = datetime.date(2031, 5, 4)

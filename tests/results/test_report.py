@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from samples import ALL, NOTHING, SPEC, implementation, outcome, report_of, run
 
 from pytest_nvfp4.results import report
 from pytest_nvfp4.results.deviations import Deviation
 from pytest_nvfp4.results.verdicts import Verdict
-
-from .samples import ALL, NOTHING, SPEC, implementation, outcome, report_of, run
 
 V = Verdict
 jsonschema = pytest.importorskip("jsonschema")

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import unhurried
 
 from pytest_nvfp4.results import reproducer
-
-from .samples import unhurried
 
 
 def test_the_files_hold_the_bytes_and_the_requests(tmp_path: Path) -> None:

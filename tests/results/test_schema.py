@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import outcome, report_of, unhurried
 
 from pytest_nvfp4.results import schema
-
-from .samples import outcome, report_of, unhurried
 
 jsonschema = pytest.importorskip("jsonschema")
 SCHEMA = json.loads(

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import ALL, SPEC, case, outcome, unhurried
 
 from pytest_nvfp4.results.verdicts import (
     IN_PROCESS,
@@ -20,8 +21,6 @@ from pytest_nvfp4.results.verdicts import (
     join,
     judge,
 )
-
-from .samples import ALL, SPEC, case, outcome, unhurried
 
 V = Verdict
 MERG_1 = SPEC.contract("MERG-1")

@@ -1,0 +1,1 @@
+"""Plan-cache files: read, judged and described."""

@@ -1,0 +1,1 @@
+"""The subcommands of ``nvfp4-conformance``, a module each."""

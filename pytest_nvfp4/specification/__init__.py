@@ -1,0 +1,1 @@
+"""The specification as data: contracts, their levels, areas and capabilities."""
