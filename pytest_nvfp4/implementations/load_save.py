@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.implementations.interface import decode_plans
+from pytest_nvfp4.implementations.messages import decode
 from pytest_nvfp4.model import Judgement, documents, facts, judge_flashinfer, judge_native
 from pytest_nvfp4.plans import PlanKey, PlanMap
 
@@ -148,7 +148,7 @@ class LoadSave:
         """What is wrong with loading a good document; empty where nothing is."""
         Path(path).write_bytes(content)
         try:
-            found = decode_plans(_as_rows(self._load(path, **_asked(self._load, metadata))))
+            found = decode(_as_rows(self._load(path, **_asked(self._load, metadata))), PlanMap)
         except Exception as error:
             return f"raised {type(error).__name__}: {error}"
         return "" if found == _EXAMPLE else f"gave {dict(found)!r:.120}"

@@ -26,15 +26,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nvfp4.implementations.interface import OPERATIONS
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.implementations.load_save import LoadSave, LoadSaveError
+from pytest_nvfp4.implementations.operations import OPERATIONS
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES, InProcess, JsonLines
 
 GROUP = "nvfp4.implementations"
 SERVED = "nvfp4.served"
 
 
-class TargetError(Exception):
+class TargetError(UsageError):
     """The implementation that the user named cannot be found; the message is for the user."""
 
 

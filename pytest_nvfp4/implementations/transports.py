@@ -11,13 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_nvfp4.implementations.interface import (
+from pytest_nvfp4.implementations.messages import (
     NoAnswerError,
     ReportedError,
     SubjectError,
     UnsupportedError,
 )
-from pytest_nvfp4.implementations.subject import Answer
+from pytest_nvfp4.implementations.subject import Reply
 
 IN_PROCESS = "in process"
 JSON_LINES = "JSON lines"
@@ -40,7 +40,7 @@ class InProcess:
     def __init__(self, adapter: object):
         self._adapter = adapter
 
-    def call(self, operation: str, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, operation: str, arguments: Mapping[str, Any]) -> Reply:
         method = getattr(self._adapter, operation, None)
         if not callable(method):
             raise UnsupportedError(f"{type(self._adapter).__name__} has no operation {operation}")
@@ -89,7 +89,7 @@ class JsonLines:
         """The process id of the running subject, None before the first call."""
         return self._process.pid if self._process else None
 
-    def call(self, operation: str, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, operation: str, arguments: Mapping[str, Any]) -> Reply:
         if self._process is None:
             self._start()
         self._sequence += 1
@@ -199,7 +199,7 @@ class JsonLines:
                 if len(self._pending) > _MAX_LINE:
                     raise self._broke(f"flooded its output while it had to answer {operation}")
 
-    def _unpack(self, line: bytes, operation: str) -> Answer:
+    def _unpack(self, line: bytes, operation: str) -> Reply:
         try:
             reply = json.loads(line)
         except (ValueError, RecursionError):

@@ -22,9 +22,9 @@ import pytest
 
 import pytest_nvfp4
 from pytest_nvfp4 import oracle
-from pytest_nvfp4.implementations.examine import examine, unclaimed
-from pytest_nvfp4.implementations.interface import Description, decode_description
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
+from pytest_nvfp4.implementations.messages import Description, decode
+from pytest_nvfp4.implementations.smoke import examine, unclaimed
 from pytest_nvfp4.results import deviations, report, reproducer
 from pytest_nvfp4.results.verdicts import (
     CaseResult,
@@ -116,7 +116,7 @@ class Run:
         if self.is_worker:
             told = self.config.workerinput  # type: ignore[attr-defined]
             self._raw_description = told["nvfp4_description"]
-            self.description = decode_description(self._raw_description)
+            self.description = decode(self._raw_description, Description)
             if told["nvfp4_written"] is not None:
                 self._written = Written.of(told["nvfp4_written"])
         else:

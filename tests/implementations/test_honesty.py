@@ -9,8 +9,8 @@ from nvfp4_reference.adapter import Adapter
 
 from pytest_nvfp4.cli import main
 from pytest_nvfp4.implementations import smoke
-from pytest_nvfp4.implementations.examine import examine
 from pytest_nvfp4.implementations.loader import load
+from pytest_nvfp4.implementations.smoke import examine
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.implementations.transports import IN_PROCESS, InProcess
 

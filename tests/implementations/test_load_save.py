@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nvfp4.implementations.examine import examine
-from pytest_nvfp4.implementations.interface import Reading, Rejected, ReportedError, SubjectError
 from pytest_nvfp4.implementations.load_save import LoadSaveError
 from pytest_nvfp4.implementations.loader import TargetError, load
+from pytest_nvfp4.implementations.messages import Reading, Rejected, ReportedError, SubjectError
+from pytest_nvfp4.implementations.smoke import examine
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
 from pytest_nvfp4.model import documents, judge_flashinfer, judge_native
@@ -109,7 +109,7 @@ def test_plans_come_in_any_of_the_documented_forms(made, rows):
         (simple(load=lambda path: 7), "it must return {(m, n, k): tactic}, or rows"),
         (simple(load=lambda path: ["abc"]), "load returned ['abc']"),
         (simple(load=lambda path: {}), "FlashInfer gave {}; native gave {}"),
-        (simple(load=lambda path: {(1, 256, 128): 4.0}), "something other than integers"),
+        (simple(load=lambda path: {(1, 256, 128): 4.0}), "is not all integers"),
         (simple(load=lambda path: None), "raised TypeError: load returned None"),
         (simple(load=lambda path: 1 / 0), "native raised ZeroDivisionError"),
         (simple(load=native_plans, save=lambda path, plans: None), "save raised FileNotFoundError"),
