@@ -16,7 +16,8 @@ from sidebyside import Row, main, medians, show
 
 from pytest_nvfp4 import oracle
 from pytest_nvfp4.implementations.loader import load
-from pytest_nvfp4.implementations.messages import Description, decode
+from pytest_nvfp4.implementations.messages import Description
+from pytest_nvfp4.implementations.plain_data import decode
 from pytest_nvfp4.implementations.subject import Transport
 from pytest_nvfp4.model import documents
 from pytest_nvfp4.results.verdicts import IN_PROCESS, JSON_LINES

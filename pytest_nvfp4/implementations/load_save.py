@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.implementations.messages import decode
+from pytest_nvfp4.implementations.plain_data import decode
 from pytest_nvfp4.model import Judgement, documents, facts, judge_flashinfer, judge_native
 from pytest_nvfp4.plans import PlanKey, PlanMap
 

@@ -53,8 +53,8 @@ from pytest_nvfp4.implementations.messages import (
     Timings,
     WarmedUp,
     Written,
-    encode,
 )
+from pytest_nvfp4.implementations.plain_data import encode
 from pytest_nvfp4.plans import PlanMap, Tactic
 
 P = ParamSpec("P")

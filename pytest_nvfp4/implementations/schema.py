@@ -18,9 +18,9 @@ from pytest_nvfp4.implementations.messages import (
     Rejected,
     RejectedPlan,
     TacticDescriptor,
-    schema_of,
 )
 from pytest_nvfp4.implementations.operations import OPERATIONS, Operation
+from pytest_nvfp4.implementations.plain_data import schema_of
 
 _REF = "#/$defs/{name}"
 

@@ -11,8 +11,9 @@ import traceback
 from typing import Any, BinaryIO
 
 from pytest_nvfp4.implementations.loader import TargetError, load
-from pytest_nvfp4.implementations.messages import SubjectError, UnsupportedError, decode
+from pytest_nvfp4.implementations.messages import SubjectError, UnsupportedError
 from pytest_nvfp4.implementations.operations import OPERATIONS
+from pytest_nvfp4.implementations.plain_data import decode
 from pytest_nvfp4.implementations.transports import InProcess
 
 

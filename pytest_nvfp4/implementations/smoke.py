@@ -13,9 +13,9 @@ from pytest_nvfp4.implementations.messages import (
     ReportedError,
     SubjectError,
     UnsupportedError,
-    encode,
 )
 from pytest_nvfp4.implementations.operations import CAPABILITIES, OPERATIONS, Operation, Sample
+from pytest_nvfp4.implementations.plain_data import encode
 from pytest_nvfp4.implementations.subject import Subject, Transport, describe
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.model import documents

@@ -9,9 +9,9 @@ from pytest_nvfp4.implementations.messages import (
     Rejected,
     ReportedError,
     SubjectError,
-    decode,
 )
 from pytest_nvfp4.implementations.operations import OPERATIONS, Operations
+from pytest_nvfp4.implementations.plain_data import decode
 
 Reply = tuple[str, Any]
 """``("ok", data)`` or ``("rejected", data)``, not decoded yet."""

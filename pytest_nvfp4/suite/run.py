@@ -23,7 +23,8 @@ import pytest
 import pytest_nvfp4
 from pytest_nvfp4 import oracle
 from pytest_nvfp4.implementations.loader import Target, TargetError, load
-from pytest_nvfp4.implementations.messages import Description, decode
+from pytest_nvfp4.implementations.messages import Description
+from pytest_nvfp4.implementations.plain_data import decode
 from pytest_nvfp4.implementations.smoke import examine, unclaimed
 from pytest_nvfp4.results import deviations, report, reproducer
 from pytest_nvfp4.results.verdicts import (

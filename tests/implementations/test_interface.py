@@ -11,8 +11,9 @@ import pytest
 from pytest_nvfp4 import oracle
 from pytest_nvfp4.implementations import schema, stubs
 from pytest_nvfp4.implementations.loader import load
-from pytest_nvfp4.implementations.messages import NotAnIntegerError, Rejected, decode, encode
+from pytest_nvfp4.implementations.messages import NotAnIntegerError, Rejected
 from pytest_nvfp4.implementations.operations import CAPABILITIES, OPERATIONS
+from pytest_nvfp4.implementations.plain_data import decode, encode
 from pytest_nvfp4.model import documents
 from pytest_nvfp4.plans import TACTICS
 
