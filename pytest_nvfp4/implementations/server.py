@@ -18,7 +18,7 @@ from pytest_nvfp4.implementations.transports import InProcess
 
 
 def reply_to(line: bytes, transport: InProcess) -> dict[str, Any]:
-    """Answer one request line; a malformed request is answered with an error, never raised."""
+    """The reply to one request line; a malformed request gets an error reply."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m pytest_nvfp4.implementations.server SPEC", file=sys.stderr)
         return 4
-    # Keep the protocol's channel to ourselves; prints of the adapter go to standard error.
+    # Replies go to a descriptor of their own; what the adapter prints goes to standard error.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
