@@ -34,7 +34,7 @@ FLOORS = {
     "faults": {"plans"},
     "specification": {"plans"},
     "results": {"plans", "text", "specification"},
-    "views": {"plans", "text", "specification", "results", "verification"},
+    "views": {"plans", "text", "specification", "results"},
     "verification": {"specification", "results", "views"},
     "cache_files": {"plans", "oracle", "model"},
     "snapshot": {"plans", "text", "results"},

@@ -16,6 +16,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.results import schema
 from pytest_nvfp4.results.deviations import Deviation
 from pytest_nvfp4.results.files import publish
@@ -131,7 +132,7 @@ def write(path: Path, report: Mapping[str, Any]) -> None:
 
 
 def loads(text: str) -> Any:
-    """JSON text as data; ValueError, one sentence, where it is not JSON or repeats a member."""
+    """JSON text as data; UsageError where it is not JSON or repeats a member."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         data = dict(pairs)
@@ -145,7 +146,7 @@ def loads(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=members, parse_constant=number)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"The report is not valid JSON: {error}.") from error
+        raise UsageError(f"The report is not valid JSON: {error}.") from error
 
 
 def verify(report: object) -> list[str]:
