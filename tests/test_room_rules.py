@@ -36,7 +36,7 @@ FLOORS = {
     "results": {"plans", "text", "specification"},
     "views": {"plans", "text", "specification", "results"},
     "verification": {"specification", "results", "views"},
-    "cache_files": {"plans", "oracle", "model"},
+    "cache_files": {"plans", "oracle", "model", "text"},
     "snapshot": {"plans", "text", "results"},
     "markers": {"plans", "knobs", "hooks", "model", "cache_files", "faults"},
     "suite": {
