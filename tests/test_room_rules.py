@@ -25,6 +25,7 @@ FLOORS = {
     "knobs": set(),
     "hooks": set(),
     "errors": set(),
+    "upstream": set(),
     "plans": set(),
     "text": set(),
     "oracle": {"plans"},
@@ -37,8 +38,8 @@ FLOORS = {
     "views": {"plans", "text", "specification", "results", "verification"},
     "verification": {"specification", "results", "views"},
     "cache_files": {"plans", "oracle", "model"},
-    "snapshot": {"plans", "text", "results"},
-    "markers": {"plans", "knobs", "hooks", "model", "cache_files", "faults"},
+    "snapshot": {"plans", "text", "results", "upstream"},
+    "markers": {"plans", "knobs", "hooks", "model", "cache_files", "faults", "upstream"},
     "suite": {
         "knobs",
         "plans",
@@ -51,6 +52,7 @@ FLOORS = {
         "results",
         "views",
         "text",
+        "upstream",
     },
     "plugin": {"plans", "hooks", "oracle", "markers", "snapshot", "suite"},
     "commands": {
