@@ -28,6 +28,7 @@ FLOORS = {
     "knobs": set(),
     "hooks": set(),
     "errors": set(),
+    "upstream": set(),
     "plans": set(),
     "text": set(),
     "oracle": {"plans"},
@@ -40,8 +41,8 @@ FLOORS = {
     "views": {"plans", "text", "specification", "results"},
     "verification": {"specification", "results", "views"},
     "cache_files": {"plans", "oracle", "model", "text"},
-    "snapshot": {"plans", "text", "results"},
-    "markers": {"plans", "knobs", "hooks", "model", "cache_files", "faults"},
+    "snapshot": {"plans", "text", "results", "upstream"},
+    "markers": {"plans", "knobs", "hooks", "model", "cache_files", "faults", "upstream"},
     "suite": {
         "knobs",
         "plans",
@@ -54,6 +55,7 @@ FLOORS = {
         "results",
         "views",
         "text",
+        "upstream",
     },
     "plugin": {"plans", "hooks", "oracle", "markers", "snapshot", "suite"},
     "commands": {
