@@ -22,7 +22,8 @@ ROOMS = {
 
 # Inside pytest_nvfp4: a package or module → what it may import of its siblings, from the ground up.
 FLOORS = {
-    "knobs": set(),
+    "settings": set(),
+    "extras": set(),
     "hooks": set(),
     "errors": set(),
     "plans": set(),
@@ -38,9 +39,9 @@ FLOORS = {
     "verification": {"specification", "results", "views"},
     "cache_files": {"plans", "oracle", "model"},
     "snapshot": {"plans", "text", "results"},
-    "markers": {"plans", "knobs", "hooks", "model", "cache_files", "faults"},
+    "markers": {"plans", "settings", "hooks", "model", "cache_files", "faults"},
     "suite": {
-        "knobs",
+        "settings",
         "plans",
         "oracle",
         "model",
@@ -52,7 +53,7 @@ FLOORS = {
         "views",
         "text",
     },
-    "plugin": {"plans", "hooks", "oracle", "markers", "snapshot", "suite"},
+    "plugin": {"settings", "extras", "plans", "hooks", "oracle", "markers", "snapshot", "suite"},
     "commands": {
         "plans",
         "oracle",
