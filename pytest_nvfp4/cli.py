@@ -250,32 +250,32 @@ def explain(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Judge a file of either dialect; exit status 1 where it is rejected."""
     from pytest_nvfp4 import oracle
-    from pytest_nvfp4.cache_files import reader as checking
+    from pytest_nvfp4.cache_files import description, reader
 
     gc.disable()  # a large document is millions of small values, and this process ends soon
     expected: dict[str, object] | None = None
     if options.expect == "oracle":
         expected = dict(oracle.load().metadata)
     elif options.expect is not None:
-        other = checking.check(options.expect)
+        other = reader.check(options.expect)
         if not other.metadata:
             raise ValueError(f"{options.expect} has no metadata to take the environment from")
         expected = dict(other.metadata)
-    checked = checking.check(options.file, expected)
-    for line in checking.report(checked, everything=options.all):
+    checked = reader.check(options.file, expected)
+    for line in description.describe(checked, everything=options.all):
         print(_shown(line))
     return 0 if checked.judgement.accepted else 1
 
 
 def diff(options: argparse.Namespace) -> int:
     """Compare the environments and plans of two files; exit status 1 where they differ."""
-    from pytest_nvfp4.cache_files import reader as checking
+    from pytest_nvfp4.cache_files import description, reader
 
-    sides = [checking.check(path) for path in (options.left, options.right)]
+    sides = [reader.check(path) for path in (options.left, options.right)]
     for side in sides:
         if not side.judgement.accepted:
             raise ValueError(f"{side.path} is rejected: {side.judgement.findings[0]}")
-    lines = list(checking.compare(*sides, everything=options.all))
+    lines = list(description.compare(*sides, everything=options.all))
     for line in lines:
         print(_shown(line))
     if not lines:
