@@ -123,9 +123,9 @@ def run(options: argparse.Namespace) -> int:
     """Run the suite; options such as --contract and --report are its own, others go to pytest."""
     import pytest
 
-    from pytest_nvfp4.suite.options import KNOBS
+    from pytest_nvfp4.suite.options import RUN_SETTINGS
 
-    names = {f"--{knob.name}" for knob in KNOBS}
+    names = {f"--{setting.name}" for setting in RUN_SETTINGS}
     rest = [
         f"--nvfp4-{word[2:]}" if word.partition("=")[0] in names else word for word in options.rest
     ]

@@ -25,7 +25,8 @@ ROOMS = {
 
 # Inside pytest_nvfp4: a package or module → what it may import of its siblings, from the ground up.
 FLOORS = {
-    "knobs": set(),
+    "settings": set(),
+    "extras": set(),
     "hooks": set(),
     "errors": set(),
     "upstream": set(),
@@ -42,9 +43,9 @@ FLOORS = {
     "verification": {"specification", "results", "views"},
     "cache_files": {"plans", "oracle", "model", "text"},
     "snapshot": {"plans", "text", "results", "upstream"},
-    "markers": {"plans", "knobs", "hooks", "model", "cache_files", "faults", "upstream"},
+    "markers": {"plans", "settings", "hooks", "model", "cache_files", "faults", "upstream"},
     "suite": {
-        "knobs",
+        "settings",
         "plans",
         "oracle",
         "model",
@@ -57,7 +58,7 @@ FLOORS = {
         "text",
         "upstream",
     },
-    "plugin": {"plans", "hooks", "oracle", "markers", "snapshot", "suite"},
+    "plugin": {"settings", "extras", "plans", "hooks", "oracle", "markers", "snapshot", "suite"},
     "commands": {
         "plans",
         "oracle",
