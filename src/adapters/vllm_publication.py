@@ -47,8 +47,8 @@ def _find() -> Path:
         ) from None
     if found != SHA256:
         raise UnavailableError(
-            f"the SHA-256 of {path} is {found}, which is not that of the file in vLLM {VERSION}; "
-            "name the file of that release"
+            f"{path} is not the file that vLLM {VERSION} released (its SHA-256 is {found}); "
+            f"name that file in {VARIABLE}"
         )
     return path
 
