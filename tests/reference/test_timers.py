@@ -5,8 +5,9 @@ import random
 from typing import Any
 
 import pytest
-from nvfp4_reference import back_ends, numpy_timer
-from nvfp4_reference.numpy_timer import NumpyTimer
+from nvfp4_reference import back_ends
+from nvfp4_reference.gemm import numpy_backend
+from nvfp4_reference.gemm.numpy_backend import NumpyTimer
 from nvfp4_reference.profiling import Profiler
 from nvfp4_reference.scripted_timer import Script
 
@@ -68,8 +69,8 @@ def test_the_numpy_timer(monkeypatch: pytest.MonkeyPatch) -> None:
         runs.append(tactic)
         now += 1000 * (40 - tactic)
 
-    monkeypatch.setattr(numpy_timer.time, "perf_counter_ns", lambda: now)
-    monkeypatch.setattr(numpy_timer.time, "sleep", pauses.append)
+    monkeypatch.setattr(numpy_backend.time, "perf_counter_ns", lambda: now)
+    monkeypatch.setattr(numpy_backend.time, "sleep", pauses.append)
     found = Profiler().select(NumpyTimer(product), (1, 1, 16), 5000, [])
     assert found.tactic == 31
     assert found.microseconds == {tactic: 40 - tactic for tactic in range(32)}

@@ -6,8 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from nvfp4_reference.gemm.accumulation import accumulate
-from nvfp4_reference.gemm.stream_k import WORKERS
+from nvfp4_reference.gemm.accumulation import STREAM_K_WORKERS, accumulate
 from nvfp4_reference.tactics import TACTICS, Tactic
 
 from .samples import wide
@@ -28,7 +27,7 @@ def model(tactic: Tactic, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDA
         for column in range(0, len(right), tile_n)
     ]
     stream = [(tile, start) for tile in range(len(tiles)) for start in k_starts]
-    workers = WORKERS if tactic.scheduler == "stream-k" else len(tiles)
+    workers = STREAM_K_WORKERS if tactic.scheduler == "stream-k" else len(tiles)
     partial: dict[int, list[NDArray[np.float32]]] = defaultdict(list)
     for worker in range(workers):
         held: int | None = None

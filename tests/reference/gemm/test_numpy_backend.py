@@ -15,12 +15,12 @@ from nvfp4_reference.gemm import (
     Backend,
     NumpyBackend,
     Problem,
-    Timer,
     gemm_case,
     numpy_backend,
     quantize,
 )
-from nvfp4_reference.gemm.operands import random_operands
+from nvfp4_reference.gemm.random_operands import random_operands
+from nvfp4_reference.profiling import Timer
 
 BACKEND: Backend[Problem] = NumpyBackend()
 
@@ -159,7 +159,7 @@ def test_quantize_is_the_quantizer(numbers: np.random.Generator) -> None:
 
 
 def test_the_timer_runs_and_measures() -> None:
-    timer: Timer = BACKEND.timer(4, 32, 48)
+    timer: Timer[Any] = BACKEND.timer(4, 32, 48)
     start = timer.event()
     timer.delay(5000)
     timer.run(31)
