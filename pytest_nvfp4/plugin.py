@@ -47,9 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Markers(config), "nvfp4-markers")
     config.pluginmanager.register(snapshot_wiring.Snapshots(config), "nvfp4-snapshots")
     if conformance_wanted(config):
-        from pytest_nvfp4.suite.run import Run
+        from pytest_nvfp4.suite.run import ConformanceRun
 
-        config.pluginmanager.register(Run(config), "nvfp4-run")
+        config.pluginmanager.register(ConformanceRun(config), "nvfp4-run")
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
