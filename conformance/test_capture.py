@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_nvfp4 import oracle
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.suite import contract, requires
 from pytest_nvfp4.suite.sessions import SHAPES, fastest
 

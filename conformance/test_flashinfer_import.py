@@ -10,7 +10,7 @@ from pytest_nvfp4.fuzz.byte_edits import (
     sampled_substitutions,
     structural_offsets,
 )
-from pytest_nvfp4.implementations.interface import Reading, Rejected, ReportedError
+from pytest_nvfp4.implementations.messages import Reading, Rejected, ReportedError
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.suite import contract, over, requires

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_nvfp4.faults import audit, strace
 from pytest_nvfp4.faults.calls import changes_below
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, over, requires

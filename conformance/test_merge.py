@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.plans import PlanMap
 from pytest_nvfp4.suite import contract, requires

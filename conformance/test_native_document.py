@@ -9,7 +9,7 @@ import pytest
 
 from pytest_nvfp4.faults import devices, memory
 from pytest_nvfp4.fuzz.byte_edits import truncations
-from pytest_nvfp4.implementations.interface import NoAnswerError, Reading, Rejected
+from pytest_nvfp4.implementations.messages import NoAnswerError, Reading, Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.plans import PlanMap

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nvfp4.faults import denial
-from pytest_nvfp4.implementations.interface import Options, Reading, Rejected
+from pytest_nvfp4.implementations.messages import Options, Reading, Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.suite import contract, over, requires

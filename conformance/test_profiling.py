@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import Rejected, Step
+from pytest_nvfp4.implementations.messages import Rejected, Step
 from pytest_nvfp4.model import judge_native
 from pytest_nvfp4.suite import contract, requires
 from pytest_nvfp4.suite.sessions import DELAY, NO_CLOCK, SHAPES, fastest

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nvfp4.faults import devices, namespaces
-from pytest_nvfp4.implementations.interface import NoAnswerError, Rejected
+from pytest_nvfp4.implementations.messages import NoAnswerError, Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
 from pytest_nvfp4.plans import PlanMap
 from pytest_nvfp4.suite import contract, over, requires

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import Planned, Rejected
+from pytest_nvfp4.implementations.messages import Planned, Rejected
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, requires
 from pytest_nvfp4.suite.sessions import NO_CLOCK, SHAPES, fastest

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.plans import TACTICS
 from pytest_nvfp4.suite import contract, requires
 

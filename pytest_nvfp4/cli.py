@@ -123,9 +123,9 @@ def run(options: argparse.Namespace) -> int:
     """Run the suite; options such as --contract and --report are its own, others go to pytest."""
     import pytest
 
-    from pytest_nvfp4.suite.options import KNOBS
+    from pytest_nvfp4.suite.options import RUN_SETTINGS
 
-    names = {f"--{knob.name}" for knob in KNOBS}
+    names = {f"--{setting.name}" for setting in RUN_SETTINGS}
     rest = [
         f"--nvfp4-{word[2:]}" if word.partition("=")[0] in names else word for word in options.rest
     ]
@@ -157,14 +157,14 @@ def run(options: argparse.Namespace) -> int:
 
 def smoke(options: argparse.Namespace) -> int:
     """Call every operation that the adapter claims once; this judges no contract."""
-    from pytest_nvfp4.implementations import examine
+    from pytest_nvfp4.implementations import smoke as examination
     from pytest_nvfp4.implementations.loader import TargetError, load
 
     worst = 0
     try:
         target = load(options.impl)
         for name in target.transports:
-            result = examine.examine(target, name, options.timeout)
+            result = examination.examine(target, name, options.timeout)
             who = result.description
             print(
                 _shown(f"{name}: {who.name} {who.version} ({who.language})" if who else f"{name}:")
@@ -177,7 +177,7 @@ def smoke(options: argparse.Namespace) -> int:
                 worst = max(worst, step.problem is not None)
             if result.failing:
                 print(f"  claimed, but failing: {', '.join(result.failing)}")
-        answering = examine.unclaimed(target, who, options.timeout) if who is not None else []
+        answering = examination.unclaimed(target, who, options.timeout) if who is not None else []
         if answering:
             print(f"not claimed, but answering: {', '.join(answering)}")
     except TargetError as error:
@@ -200,8 +200,8 @@ def init(options: argparse.Namespace) -> int:
 def demo(options: argparse.Namespace) -> int:
     """Tune in N fresh processes and count the tactics that agree; then again with a frozen map."""
     from pytest_nvfp4.commands import demo as phenomenon
-    from pytest_nvfp4.implementations.interface import SubjectError
     from pytest_nvfp4.implementations.loader import TargetError, load
+    from pytest_nvfp4.implementations.messages import SubjectError
 
     if not 2 <= options.processes <= MOST_PROCESSES:
         raise ValueError(
@@ -250,32 +250,32 @@ def explain(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Judge a file of either dialect; exit status 1 where it is rejected."""
     from pytest_nvfp4 import oracle
-    from pytest_nvfp4.cache_files import reader as checking
+    from pytest_nvfp4.cache_files import description, reader
 
     gc.disable()  # a large document is millions of small values, and this process ends soon
     expected: dict[str, object] | None = None
     if options.expect == "oracle":
         expected = dict(oracle.load().metadata)
     elif options.expect is not None:
-        other = checking.check(options.expect)
+        other = reader.check(options.expect)
         if not other.metadata:
             raise ValueError(f"{options.expect} has no metadata to take the environment from")
         expected = dict(other.metadata)
-    checked = checking.check(options.file, expected)
-    for line in checking.report(checked, everything=options.all):
+    checked = reader.check(options.file, expected)
+    for line in description.describe(checked, everything=options.all):
         print(_shown(line))
     return 0 if checked.judgement.accepted else 1
 
 
 def diff(options: argparse.Namespace) -> int:
     """Compare the environments and plans of two files; exit status 1 where they differ."""
-    from pytest_nvfp4.cache_files import reader as checking
+    from pytest_nvfp4.cache_files import description, reader
 
-    sides = [checking.check(path) for path in (options.left, options.right)]
+    sides = [reader.check(path) for path in (options.left, options.right)]
     for side in sides:
         if not side.judgement.accepted:
             raise ValueError(f"{side.path} is rejected: {side.judgement.findings[0]}")
-    lines = list(checking.compare(*sides, everything=options.all))
+    lines = list(description.compare(*sides, everything=options.all))
     for line in lines:
         print(_shown(line))
     if not lines:
@@ -305,13 +305,13 @@ def verify(options: argparse.Namespace) -> int:
     """Prove reports: their own digests and verdicts, the suite and contracts of this package, and
     on request the deviations and the implementation; prove badges by the report among the files.
     """
-    from pytest_nvfp4.implementations.examine import describe
+    from pytest_nvfp4.implementations.smoke import description_of
     from pytest_nvfp4.results.report import Implementation
     from pytest_nvfp4.verification import proof as verifying
 
     own = None
     if options.impl is not None:
-        told = describe(options.impl)
+        told = description_of(options.impl)
         names = ("name", "version", "language", "homepage", "capabilities")
         own = Implementation(target=options.impl, **{name: getattr(told, name) for name in names})
     status = 0

@@ -128,7 +128,7 @@ def as_plan_map(value: object) -> PlanMap:
     if not isinstance(value, Mapping):
         path = isinstance(value, str | bytes | os.PathLike)
         advice = (
-            "read a cache file with pytest_nvfp4.cache_files.reader.read_plans(path)"
+            "read a cache file with pytest_nvfp4.cache_files.read_plans(path)"
             if path
             else "give a PlanMap, or a mapping (m, n, k) → tactic id"
         )

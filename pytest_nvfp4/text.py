@@ -34,6 +34,11 @@ def escaped(text: str, *, keep: str = "", ascii_only: bool = False) -> str:
     )
 
 
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """A number and its noun, `1 case` or `2,000 cases`; `nouns` is a plural other than with "s"."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
 def columns(text: str) -> int:
     """How many terminal columns visible text takes: 2 for a wide character, 0 for a combining."""
     return sum(_columns(char) for char in text)

@@ -99,7 +99,7 @@ class Twice(collections.UserDict):
         ([((1, 2, 3), 4)], "not list; give a PlanMap, or a mapping"),
         (
             "plans.json",
-            "not str; read a cache file with pytest_nvfp4.cache_files.reader.read_plans",
+            "not str; read a cache file with pytest_nvfp4.cache_files.read_plans",
         ),
         (b"{}", "not bytes; read a cache file"),
         (Path("plans.json"), "not PosixPath; read a cache file"),

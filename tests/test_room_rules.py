@@ -13,7 +13,10 @@ STANDARD = sys.stdlib_module_names
 
 # Folder → what its files may import at all, and what only inside functions.
 ROOMS = {
-    "pytest_nvfp4": ({"pytest", "pytest_nvfp4"}, {"hypothesis", "syrupy", "numpy"}),
+    "pytest_nvfp4": (
+        {"pytest", "pytest_nvfp4", "msgspec", "jinja2", "markupsafe"},
+        {"hypothesis", "syrupy", "numpy", "wcwidth", "tomli_w"},
+    ),
     "conformance": ({"pytest", "pytest_nvfp4"}, set()),
     "src/adapters": (set(), set()),  # what is adapted is imported by name, when it is made
     "src/reference_impl": ({"numpy", "ml_dtypes"}, {"cupy", "flashinfer", "torch", "tvm_ffi"}),
@@ -22,9 +25,11 @@ ROOMS = {
 
 # Inside pytest_nvfp4: a package or module → what it may import of its siblings, from the ground up.
 FLOORS = {
-    "knobs": set(),
+    "settings": set(),
+    "extras": set(),
     "hooks": set(),
     "errors": set(),
+    "upstream": set(),
     "plans": set(),
     "text": set(),
     "oracle": {"plans"},
@@ -34,13 +39,13 @@ FLOORS = {
     "faults": {"plans"},
     "specification": {"plans"},
     "results": {"plans", "text", "specification"},
-    "views": {"plans", "text", "specification", "results", "verification"},
+    "views": {"plans", "text", "specification", "results"},
     "verification": {"specification", "results", "views"},
-    "cache_files": {"plans", "oracle", "model"},
-    "snapshot": {"plans", "text", "results"},
-    "markers": {"plans", "knobs", "hooks", "model", "cache_files", "faults"},
+    "cache_files": {"plans", "oracle", "model", "text"},
+    "snapshot": {"plans", "text", "results", "upstream"},
+    "markers": {"plans", "settings", "hooks", "model", "cache_files", "faults", "upstream"},
     "suite": {
-        "knobs",
+        "settings",
         "plans",
         "oracle",
         "model",
@@ -51,8 +56,9 @@ FLOORS = {
         "results",
         "views",
         "text",
+        "upstream",
     },
-    "plugin": {"plans", "hooks", "oracle", "markers", "snapshot", "suite"},
+    "plugin": {"settings", "extras", "plans", "hooks", "oracle", "markers", "snapshot", "suite"},
     "commands": {
         "plans",
         "oracle",
@@ -112,12 +118,14 @@ def test_room_looks_only_where_it_may(room):
     # The one module that is about arrays; whoever needs it imports it then (see the heavy test).
     arrays = ROOT / "pytest_nvfp4" / "model" / "nvfp4.py"
     extension = ROOT / "pytest_nvfp4" / "snapshot" / "extension.py"  # likewise, about syrupy
+    messages = ROOT / "pytest_nvfp4" / "implementations"  # typed messages, needed by runs alone
     for path in files(room):
         for module, at_top in imports(path):
             root = module.partition(".")[0]
             allowed = root in STANDARD or root in always or (root in lazily and not at_top)
             allowed = allowed or (path == arrays and root == "numpy")
             allowed = allowed or (path == extension and root == "syrupy")
+            allowed = allowed or (path.parent == messages and root == "msgspec")
             assert allowed, f"{path.relative_to(ROOT)} imports {module}"
 
 
@@ -166,7 +174,10 @@ def loaded_by(statement):
     return set(done.stdout.split())
 
 
-HEAVY = ("hypothesis", "numpy", "torch", "cupy", "syrupy", "flashinfer", "nvfp4_reference", "xdist")
+HEAVY = (
+    *("hypothesis", "numpy", "torch", "cupy", "syrupy", "flashinfer", "nvfp4_reference", "xdist"),
+    *("msgspec", "jinja2", "markupsafe", "wcwidth", "tomli_w"),
+)
 
 
 def test_loading_the_plugin_loads_nothing_heavy():
@@ -179,7 +190,7 @@ def test_adapters_stand_where_the_suite_and_what_they_adapt_are_absent():
     blocked = "import sys; sys.modules.update(dict.fromkeys(('pytest', 'pytest_nvfp4', "
     blocked += "'nvfp4_reference', 'torch', 'flashinfer', 'vllm')))"
     loaded = loaded_by(f"{blocked}; import nvfp4_adapters.flashinfer_tuner")
-    assert "nvfp4_adapters.flashinfer_session" in loaded
+    assert "nvfp4_adapters.tuner_session" in loaded
 
 
 def test_reference_stands_where_pytest_is_absent():

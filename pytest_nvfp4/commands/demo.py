@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import TextIO
 
 from pytest_nvfp4 import oracle
-from pytest_nvfp4.implementations.interface import (
+from pytest_nvfp4.implementations.loader import Target
+from pytest_nvfp4.implementations.messages import (
     Description,
     Planned,
     Rejected,
     ReportedError,
     SubjectError,
 )
-from pytest_nvfp4.implementations.loader import Target
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.model import profile_list
 from pytest_nvfp4.plans import PlanKey, PlanMap

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from pytest_nvfp4.implementations import stubs
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -40,7 +42,7 @@ def of(language: str) -> Template:
     if language not in TEMPLATES:
         raise ValueError(
             f"there is no template for {language!r}; take {', '.join(TEMPLATES)}, or write an "
-            "executable that answers the JSON lines of interface.schema.json"
+            "executable that answers the JSON lines of `nvfp4-conformance schema`"
         )
     return TEMPLATES[language]
 
@@ -52,10 +54,11 @@ def write(language: str, folder: Path) -> Path:
     """
     template = of(language)
     path = folder / template.name
-    text = resources.files("pytest_nvfp4.templates").joinpath(template.source).read_bytes()
+    source = resources.files("pytest_nvfp4.templates").joinpath(template.source)
+    text = stubs.fill(source.read_text("utf-8"), language)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, template.mode)
-        with os.fdopen(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise ValueError(f"{path} is there already; move it away or name another folder") from None

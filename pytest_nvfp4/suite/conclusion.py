@@ -13,6 +13,7 @@ from pytest_nvfp4.results.verdicts import CaseResult, ContractResult, Verdict, a
 from pytest_nvfp4.specification.contracts import Specification
 from pytest_nvfp4.suite.options import Settings
 from pytest_nvfp4.suite.selection import read_deviations
+from pytest_nvfp4.text import counted
 from pytest_nvfp4.views import badge, github, page
 from pytest_nvfp4.views import comparison as compare
 
@@ -42,7 +43,7 @@ class Conclusion:
         if idle < len(self.results):
             return None
         return (
-            f"nothing was judged ({counts[Verdict.NOT_CLAIMED]} contracts not claimed, "
+            f"nothing was judged ({counted(counts[Verdict.NOT_CLAIMED], 'contract')} not claimed, "
             f"{counts[Verdict.SKIPPED]} skipped); claim a capability in the adapter's describe, "
             "or select other contracts"
         )

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_nvfp4.errors import UsageError
-from pytest_nvfp4.implementations.examine import examine, unclaimed
-from pytest_nvfp4.implementations.interface import Description, decode_description
-from pytest_nvfp4.implementations.loader import Target, TargetError, load
+from pytest_nvfp4.implementations.loader import Target
+from pytest_nvfp4.implementations.messages import Description
+from pytest_nvfp4.implementations.plain_data import decode
+from pytest_nvfp4.implementations.smoke import examine, unclaimed
 from pytest_nvfp4.specification.contracts import Specification
 from pytest_nvfp4.suite.flashinfer_writer import WriterError, Written, write
 from pytest_nvfp4.suite.options import Settings
@@ -38,15 +39,9 @@ class Examination:
     def from_data(cls, sent: Mapping[str, Any]) -> "Examination":
         """What a worker received; it examines nothing itself."""
         data, written = sent["nvfp4_description"], sent["nvfp4_written"]
-        return cls(decode_description(data), data, None if written is None else Written.of(written))
-
-
-def find(settings: Settings) -> Target:
-    """The implementation that the settings name; UsageError where there is none."""
-    try:
-        return load(settings.impl)
-    except TargetError as error:
-        raise UsageError(str(error)) from None
+        return cls(
+            decode(data, Description), data, None if written is None else Written.of(written)
+        )
 
 
 def examined(
@@ -56,10 +51,7 @@ def examined(
     found: Description | None = None
     data: Any = None
     for name in target.transports:
-        try:
-            result = examine(target, name, settings.timeout)
-        except TargetError as error:
-            raise UsageError(str(error)) from None
+        result = examine(target, name, settings.timeout)
         implementation = f"{settings.impl!r} ({name})"
         if result.problem is not None:
             raise UsageError(f"the adapter of {implementation} does not work: {result.problem}")

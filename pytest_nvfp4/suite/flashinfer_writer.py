@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.implementations.interface import Description, Rejected, SubjectError
+from pytest_nvfp4.implementations.messages import Description, Rejected, SubjectError
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.implementations.transports import JsonLines
 from pytest_nvfp4.plans import PlanKey, PlanMap

@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import (
-    ReportedError,
-    SubjectError,
-    UnsupportedError,
-)
+from pytest_nvfp4.implementations.messages import ReportedError, SubjectError, UnsupportedError
 from pytest_nvfp4.results.verdicts import Verdict
 
 _MAX_REQUESTS = 50

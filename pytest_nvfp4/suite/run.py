@@ -6,13 +6,11 @@ the verdicts from the reports, and it alone examines the implementation and draw
 
 from __future__ import annotations  # pytest.TerminalReporter is public from 8.4 only
 
-import contextlib
 import datetime
 import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,13 +18,14 @@ from typing import Any
 import pytest
 
 import pytest_nvfp4
-from pytest_nvfp4.errors import UsageError
+from pytest_nvfp4 import settings
+from pytest_nvfp4.implementations.loader import load
 from pytest_nvfp4.results import report
 from pytest_nvfp4.specification import contracts
 from pytest_nvfp4.suite.cases import suite_files
 from pytest_nvfp4.suite.collection import collect_file
 from pytest_nvfp4.suite.conclusion import Conclusion, concluded, place_of
-from pytest_nvfp4.suite.examination import Examination, examined, find
+from pytest_nvfp4.suite.examination import Examination, examined
 from pytest_nvfp4.suite.folders import Folders
 from pytest_nvfp4.suite.options import Settings
 from pytest_nvfp4.suite.recorder import Plan, Recorder
@@ -45,10 +44,10 @@ class ConformanceRun:
         self.config = config
         self.settings = Settings.of(config)
         self.specification = contracts.packaged()
-        with _usage_errors():
+        with settings.usage_errors():
             self.selected = selected_contracts(self.specification, self.settings)
             self.deviations = read_deviations(self.settings.deviations, self.specification)
-            self.target = find(self.settings)
+            self.target = load(self.settings.impl)
         self.conclusion: Conclusion | None = None
         self._files = frozenset(suite_files())
         self._recorder = Recorder(lambda: self._plan, self.deviations, self.settings.reproducers)
@@ -88,7 +87,7 @@ class ConformanceRun:
         if self._is_worker:
             self._examination = Examination.from_data(self.config.workerinput)  # type: ignore[attr-defined]
         else:
-            with _usage_errors():
+            with settings.usage_errors():
                 self._examination = examined(
                     self.target, self.settings, self.specification, self.selected
                 )
@@ -108,20 +107,20 @@ class ConformanceRun:
 
     def pytest_report_header(self) -> list[str]:
         """What is tested, how much of the specification, and which settings apply."""
-        settings, found = self.settings, self._found
+        chosen, found = self.settings, self._found
         about = found.description
         implementation = visible(f"{about.name} {about.version} ({about.language})")
         lines = [
             f"nvfp4: suite {pytest_nvfp4.__version__}, specification {self.specification.version}, "
             f"implementation {implementation}",
             f"nvfp4: {len(self.selected)} of {len(self.specification.contracts)} contracts, "
-            f"seed {settings.seed}, timeout {settings.timeout:g} s",
+            f"seed {chosen.seed}, timeout {chosen.timeout:g} s",
         ]
         if found.unclaimed:
             lines.append(f"nvfp4: not claimed, but answering: {', '.join(found.unclaimed)}")
-        if settings.sources:
-            chosen = (f"{name} from {source}" for name, source in settings.sources.items())
-            lines.append(f"nvfp4: {', '.join(chosen)}")
+        if chosen.sources:
+            sources = (f"{name} from {source}" for name, source in chosen.sources.items())
+            lines.append(f"nvfp4: {', '.join(sources)}")
         return lines
 
     @pytest.hookimpl(tryfirst=True)
@@ -211,12 +210,3 @@ class ConformanceRun:
                 terminalreporter.write_line(command)
         for message in self._messages:
             terminalreporter.write_line(f"ERROR: {message}", red=True)
-
-
-@contextlib.contextmanager
-def _usage_errors() -> Iterator[None]:
-    """Turn the user's mistakes into pytest's own error for them."""
-    try:
-        yield
-    except UsageError as error:
-        raise pytest.UsageError(str(error)) from None

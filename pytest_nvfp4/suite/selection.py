@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pytest_nvfp4.errors import UsageError
-from pytest_nvfp4.implementations.interface import Description
 from pytest_nvfp4.implementations.loader import Target
+from pytest_nvfp4.implementations.messages import Description
 from pytest_nvfp4.results import deviations
 from pytest_nvfp4.specification import contracts
 from pytest_nvfp4.specification.contracts import Specification

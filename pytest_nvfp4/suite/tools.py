@@ -14,10 +14,10 @@ import pytest
 
 from pytest_nvfp4 import oracle
 from pytest_nvfp4.faults import strace
-from pytest_nvfp4.implementations.examine import open_transport
-from pytest_nvfp4.implementations.interface import NATIVE as KIND_NATIVE
-from pytest_nvfp4.implementations.interface import Description
 from pytest_nvfp4.implementations.loader import Target
+from pytest_nvfp4.implementations.messages import NATIVE as KIND_NATIVE
+from pytest_nvfp4.implementations.messages import Description
+from pytest_nvfp4.implementations.smoke import open_transport
 from pytest_nvfp4.implementations.subject import Subject, Transport
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.model import documents, hybrid_bucket

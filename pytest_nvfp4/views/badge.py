@@ -5,9 +5,10 @@ but itself. The colour repeats what the counts and the symbol say, so nobody has
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,20 @@ lengthAdjust="spacingAndGlyphs">{escape(message)}</text>
   </g>
 </svg>
 """
+
+
+def message_of(text: str) -> str | None:
+    """The label and message of a badge in either form, `label: message`; None of any other text."""
+    if text.startswith("<svg"):
+        found = re.search(r'aria-label="([^"]*)"', text)
+        return unescape(found[1]) if found else None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or "schemaVersion" not in data:
+        return None
+    return f"{data.get('label')}: {data.get('message')}"
 
 
 # Advance widths of Verdana, in 1/2048 of the font size, by character.

@@ -60,8 +60,8 @@ def test_check_shows_what_is_missing_foreign_and_different(command, file):
     document = documents.flashinfer(ORACLE.metadata, PlanMap(plans)) | {"('mm_bf16', ())": None}
     status, output = command("check", file(json.dumps(document).encode()))
     assert status == 0
-    assert "accepted: 63 plans, 1 foreign entries" in output
-    assert "missing: N 5120, K 6144 has no plan for M 64 (1 profiles)" in output
+    assert "accepted: 63 plans, 1 foreign entry" in output
+    assert "missing: N 5120, K 6144 has no plan for M 64 (1 profile)" in output
     assert "oracle: another tactic for 1 of 63 plans in common" in output
     assert "31 128x256x128 plain sk" in output
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_nvfp4.commands import demo
-from pytest_nvfp4.implementations.interface import Planned
+from pytest_nvfp4.implementations.messages import Planned
 from pytest_nvfp4.plans import PlanKey, PlanMap
 
 KEYS = [PlanKey(m, 64, 128) for m in (1, 2, 4)]

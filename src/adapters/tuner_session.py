@@ -1,152 +1,158 @@
-"""A session: one process with FlashInfer's tuner, driven as a server would drive it.
+"""A session with FlashInfer's tuner, which is called as an inference server calls it.
 
-A warm-up is `with autotune(True, cache=path)` around one product of each shape at the maximum
-number of tokens. A request before it has ended is tuned for its own bucket; after that, FlashInfer
-serves what it has and falls back to tactic -1 elsewhere.
+A warm-up is `with autotune(True, cache=path)` around one product of each weight shape at the
+maximum number of tokens. A request before the end of the warm-up is tuned for its own bucket. After
+that, FlashInfer serves the plans that it has, and tactic -1 where it has none.
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from .flashinfer_files import Files, documented
+from .concurrent_requests import ConcurrentRequests
+from .errors import Rejected
+from .flashinfer_files import TunerFiles, TunerLog, documented_errors
 from .flashinfer_install import FlashInfer
-from .flashinfer_products import OPERATION, Key, inputs, keys_in, names_in, tuning_config
-from .hearing import Ear
-from .rejection import Rejected
-from .scripted_device import Device, Script, make_runner
-from .together import Together
+from .flashinfer_operation import OPERATION, Shape, inputs, keys_in, shapes_in, tuning_config
+from .scripted_device import ScriptedDevice, Timings, make_runner
 
 FILE = "VT_FP4_AUTOTUNE_CACHE_PATH"
 DELAY = "VT_FP4_AUTOTUNE_DELAY_US"
 IMPORT = "VT_FP4_FLASHINFER_CACHE_PATH"
 
 
-class Abandoned(Exception):  # noqa: N818 - raised inside a warm-up by who gives it up
-    """The warm-up is not going to be completed."""
+class _Abandoned(Exception):  # noqa: N818 - no error: it ends a warm-up that is abandoned
+    """The warm-up will not be completed."""
 
 
-class Session:
-    """One tuner. Every method is an operation; plain data goes in and comes out."""
+class TunerSession:
+    """One session on the tuner of this process.
+
+    Each method is an operation of the adapter interface, with JSON values in and out.
+    """
 
     def __init__(
-        self, flashinfer: FlashInfer, ear: Ear, device: Device, environment: dict[str, str]
+        self,
+        flashinfer: FlashInfer,
+        log: TunerLog,
+        device: ScriptedDevice,
+        environment: dict[str, str],
     ) -> None:
         if environment.get(IMPORT):
-            raise ValueError(f"FlashInfer has no second file, so that {IMPORT} means nothing to it")
+            raise ValueError(f"{IMPORT} is set, and FlashInfer has no import file; unset it.")
         self._flashinfer = flashinfer
-        self._ear = ear
+        self._log = log
         self._device = device
         self._runner = make_runner(flashinfer, device)
         self._config = tuning_config(flashinfer)
-        self._files = Files(flashinfer, ear, self._runner, self._config)
+        self._files = TunerFiles(flashinfer, log, self._runner, self._config)
         self._tuner = flashinfer.AutoTuner.get()
         if delay := environment.get(DELAY):
             self._tuner.stream_delay_micro_secs = int(delay)
         self._path = environment.get(FILE)
         self._warm_ups: list[AbstractContextManager[None]] = []
         self._completed = False
-        self._seen: set[Key] = set()  # products that FlashInfer may have plans for
+        self._shapes: set[Shape] = set()  # for which FlashInfer may have plans
         self._loaded = self._rejected = self._saved = self._lazy = 0
 
     # Files
 
     def read(self, path: str) -> dict[str, Any]:
-        """Load a file into this session's tuner."""
-        keys = set(keys_in(names_in(path)))
-        self._seen |= keys
+        """Load a file into the tuner."""
+        shapes = set(shapes_in(keys_in(path)))
+        self._shapes |= shapes
         try:
             loaded = self._files.load(self._tuner, path)
         except Rejected:
             self._rejected += 1
             raise
-        rows = self._files.rows(self._tuner, keys)
+        rows = self._files.rows(self._tuner, shapes)
         self._loaded += len(rows)
         return {"plans": rows, "ignored": loaded - len(rows)}
 
     # Warm-up
 
     def warm_up(
-        self, max_tokens: int, weights: Sequence[Sequence[int]], timings: Script | None
+        self, max_tokens: int, weights: Sequence[Sequence[int]], timings: Timings | None
     ) -> dict[str, Any]:
-        """Enter `autotune`, which loads, and ask for every shape at the maximum."""
+        """Enter `autotune`, which loads the file, and request every shape at the maximum M."""
         rejected: list[dict[str, str]] = []
-        self._ear.forget()
-        keys = set(keys_in(names_in(self._path))) if self._path else set()
-        self._seen |= keys
+        self._log.clear()
+        shapes = set(shapes_in(keys_in(self._path))) if self._path else set()
+        self._shapes |= shapes
         warm_up = self._flashinfer.autotune(True, cache=self._path)
-        with documented():
+        with documented_errors():
             warm_up.__enter__()
         self._warm_ups.append(warm_up)
-        if found := self._ear.mismatch:
+        if found := self._log.mismatch:
             self._rejected += 1
             member, message = found
             rejected = [{"code": "foreign-environment", "member": member, "message": message}]
-        loaded = len(self._files.rows(self._tuner, keys)) if self._ear.count("Loaded") else 0
+        loaded = len(self._files.rows(self._tuner, shapes)) if self._log.count("Loaded") else 0
         self._loaded += loaded
         before = self._tuned
-        with self._device.playing(timings):
+        with self._device.scripted(timings):
             for n, k in weights:
                 for m in self._flashinfer.profiles(max_tokens):
-                    self._seen.add((self._flashinfer.bucket(m), n, k))
+                    self._shapes.add((self._flashinfer.bucket(m), n, k))
                 self._choose(max_tokens, n, k)
         return {"loaded": loaded, "tuned": self._tuned - before, "rejected": rejected}
 
     def complete(self) -> dict[str, Any]:
-        """Leave `autotune`, which saves what was tuned; what it raises is why it did not."""
+        """Leave `autotune`, which saves the plans; an error that it raises is the failure."""
         warm_up = self._innermost()
-        self._ear.forget()
+        self._log.clear()
         failure = None
         try:
             warm_up.__exit__(None, None, None)
         except Exception as error:
             failure = f"{type(error).__name__}: {error}"
         else:
-            if found := self._ear.mismatch:
+            if found := self._log.mismatch:
                 failure = found[1]
         self._completed = not self._warm_ups
-        self._saved = self._ear.count("Saved") or 0
+        self._saved = self._log.count("Saved") or 0
         return {"saved": self._saved, "failure": failure}
 
     def abandon(self) -> None:
-        """Leave `autotune` by an exception, as a warm-up that fails does."""
-        warm_up, why = self._innermost(), Abandoned("the warm-up is given up.")
-        with suppress(Abandoned):
-            warm_up.__exit__(Abandoned, why, None)
+        """Leave `autotune` by an exception, as a failing warm-up does."""
+        warm_up, error = self._innermost(), _Abandoned("the warm-up is abandoned.")
+        with suppress(_Abandoned):
+            warm_up.__exit__(_Abandoned, error, None)
 
     def _innermost(self) -> AbstractContextManager[None]:
         if not self._warm_ups:
-            raise Rejected("lifecycle", "", "no `with autotune(...)` is open that could be left.")
+            raise Rejected("lifecycle", "", "no warm-up is open; begin one first.")
         return self._warm_ups.pop()
 
     # Requests
 
-    def plan(self, m: int, n: int, k: int, timings: Script | None) -> dict[str, Any]:
+    def plan(self, m: int, n: int, k: int, timings: Timings | None) -> dict[str, Any]:
         """Serve one product."""
-        with self._device.playing(timings):
+        with self._device.scripted(timings):
             return self._plan(m, n, k)
 
     def plan_many(
-        self, requests: Sequence[Key], load: str | None, timings: Script | None
+        self, requests: Sequence[Shape], load: str | None, timings: Timings | None
     ) -> dict[str, Any]:
-        """Serve products at the same moment."""
-        ready = [i for i, key in enumerate(requests) if self._files.lookup(self._tuner, key)]
+        """Serve products concurrently."""
+        ready = [i for i, shape in enumerate(requests) if self._files.lookup(self._tuner, shape)]
         refused: list[Rejected] = []
 
-        def load_it() -> None:
+        def load_file() -> None:
             try:
                 self.read(str(load))
             except Rejected as rejected:
                 refused.append(rejected)
 
-        together = Together(
-            lambda i: self._plan(*requests[i]), len(requests), ready, load_it if load else None
+        concurrent = ConcurrentRequests(
+            lambda i: self._plan(*requests[i]), len(requests), ready, load_file if load else None
         )
         before = self._device.tunings
-        self._device.on_tuning = together.on_tuning
+        self._device.on_tuning = concurrent.on_tuning
         try:
-            with self._device.playing(timings):
-                plans = together.run()
+            with self._device.scripted(timings):
+                plans = concurrent.run()
         finally:
             self._device.on_tuning = lambda: None
         return {
@@ -156,23 +162,23 @@ class Session:
         }
 
     def _plan(self, m: int, n: int, k: int) -> dict[str, Any]:
-        key = (self._flashinfer.bucket(m), n, k)
-        self._seen.add(key)
-        known = self._files.lookup(self._tuner, key)
-        before, misses = self._device.my_tunings, self._ear.misses
+        shape = (self._flashinfer.bucket(m), n, k)
+        self._shapes.add(shape)
+        known = self._files.lookup(self._tuner, shape)
+        before, misses = self._device.thread_tunings, self._log.misses
         if self._completed:
             tactic = self._choose(m, n, k)
         else:
-            with self._flashinfer.autotune(True, tuning_buckets=key[:1], round_up=True):
+            with self._flashinfer.autotune(True, tuning_buckets=shape[:1], round_up=True):
                 tactic = self._choose(m, n, k)
-        tuned = self._device.my_tunings > before
-        lazy = self._completed and self._ear.misses > misses
+        tuned = self._device.thread_tunings > before
+        lazy = self._completed and self._log.misses > misses
         self._lazy += lazy
         if known is not None:
             source = "live" if known[1] else "native"
         else:
             source = "tuned" if tuned else "live"
-        if self._files.lookup(self._tuner, key) is None:
+        if self._files.lookup(self._tuner, shape) is None:
             source, tuned = "fallback", False
         return {"tactic": tactic, "source": source, "tuned": tuned, "lazy": lazy}
 
@@ -182,14 +188,14 @@ class Session:
         )
         return tactic
 
-    # What there is
+    # Diagnostics
 
     def plans(self) -> list[dict[str, Any]]:
-        """The plans that the tuner serves now."""
-        return self._files.rows(self._tuner, self._seen)
+        """The plans that the tuner serves."""
+        return self._files.rows(self._tuner, self._shapes)
 
     def stats(self) -> dict[str, Any]:
-        """Counts: of the tuner's own statistics and of its log."""
+        """Counts, from the tuner's statistics and its log."""
         return {
             "loaded": self._loaded,
             "rejected": self._rejected,
@@ -201,7 +207,7 @@ class Session:
         }
 
     def trace(self) -> list[dict[str, Any]]:
-        """What the last tuning asked of the device."""
+        """The calls that the last tuning made to the device."""
         return self._device.steps
 
     @property
