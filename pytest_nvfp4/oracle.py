@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.plans import (
     NotPlansError,
     PlanKey,
@@ -71,7 +72,7 @@ def load() -> Oracle:
     document = (folder / manifest["checked_in"]["file"]).read_bytes()
     sha256 = hashlib.sha256(document).hexdigest()
     if sha256 != manifest["checked_in"]["sha256"]:
-        raise ValueError(
+        raise UsageError(
             f"the packaged oracle has SHA-256 {sha256}, not {manifest['checked_in']['sha256']}; "
             "install pytest-nvfp4 again"
         )

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.results.files import publish
 from pytest_nvfp4.results.verdicts import NO_TRANSPORT, CaseResult, Verdict
 from pytest_nvfp4.specification.contracts import Specification, unknown
@@ -82,38 +83,38 @@ class Deviations:
 
 
 def read(path: Path, *, specification: Specification, today: datetime.date) -> Deviations:
-    """The deviations in a file; ValueError, one sentence, for the first mistake in it."""
+    """The deviations in a file; UsageError, one sentence, for the first mistake in it."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"The deviations file {path} cannot be read: {error}.") from error
+        raise UsageError(f"The deviations file {path} cannot be read: {error}.") from error
     return parse(text, file=str(path), specification=specification, today=today)
 
 
 def parse(
     text: str, *, file: str, specification: Specification, today: datetime.date
 ) -> Deviations:
-    """The deviations in TOML text; ValueError, one sentence, for the first mistake in it."""
+    """The deviations in TOML text; UsageError, one sentence, for the first mistake in it."""
     try:
         root = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"The deviations file {file} is not valid TOML: {error}.") from error
+        raise UsageError(f"The deviations file {file} is not valid TOML: {error}.") from error
     extra = sorted(set(root) - {"deviation"})
     if extra:
-        raise ValueError(
+        raise UsageError(
             f"The deviations file {file} has the unknown member {extra[0]!r}; "
             "it holds only [[deviation]] entries."
         )
     raw = root.get("deviation", [])
     if not (isinstance(raw, list) and all(isinstance(entry, dict) for entry in raw)):
-        raise ValueError(f"In the deviations file {file}, write each entry as [[deviation]].")
+        raise UsageError(f"In the deviations file {file}, write each entry as [[deviation]].")
     entries: list[Deviation] = []
     for number, members in enumerate(raw, start=1):
         try:
             entry = _entry(members, number, specification, today)
             _refuse_twin(entry, entries)
         except ValueError as error:
-            raise ValueError(f"{file}, deviation {number}: {error}.") from error
+            raise UsageError(f"{file}, deviation {number}: {error}.") from error
         entries.append(entry)
     return Deviations(tuple(entries), file)
 

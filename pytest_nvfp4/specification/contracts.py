@@ -19,6 +19,8 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from pytest_nvfp4.errors import UsageError
+
 MUST = "must"
 SHOULD = "should"
 LEVELS = (MUST, SHOULD)
@@ -81,11 +83,11 @@ class Specification:
         return tuple(contract for area in self.areas for contract in area.contracts)
 
     def contract(self, contract_id: str) -> Contract:
-        """The contract with this id; ValueError, with the nearest ids, if there is none."""
+        """The contract with this id; UsageError, with the nearest ids, if there is none."""
         for contract in self.contracts:
             if contract.id == contract_id:
                 return contract
-        raise ValueError(unknown(self, contract_id))
+        raise UsageError(unknown(self, contract_id))
 
 
 def load(text: str) -> Specification:
@@ -121,19 +123,19 @@ def packaged() -> Specification:
 
 
 def select(specification: Specification, selection: str) -> tuple[Contract, ...]:
-    """The contracts that a comma-separated list of areas and ids names, such as "PUBL,NDOC-4".
+    """The contracts that a comma-separated list of areas and ids names, such as "PUBL,ndoc-4".
 
-    They come in the specification's order and once each. ValueError names an unknown entry, with
+    They come in the specification's order and once each. UsageError names an unknown entry, with
     the nearest known ones, or an empty selection.
     """
     names = [name.strip() for name in selection.split(",")]
     if not any(names):
-        raise ValueError("The contract selection is empty; name areas or ids, as in 'PUBL,NDOC-4'.")
+        raise UsageError("The contract selection is empty; name areas or ids, as in 'PUBL,NDOC-4'.")
     known = {area.id for area in specification.areas} | {c.id for c in specification.contracts}
     for name in names:
-        if name not in known:
-            raise ValueError(unknown(specification, name))
-    wanted = set(names)
+        if name.upper() not in known:
+            raise UsageError(unknown(specification, name))
+    wanted = {name.upper() for name in names}
     return tuple(c for c in specification.contracts if c.id in wanted or c.area in wanted)
 
 
