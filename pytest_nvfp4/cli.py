@@ -89,7 +89,7 @@ def _execute(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name not in extras.SUITE:
             raise
-        raise UsageError(extras.missing("this command", [error.name])) from None
+        raise UsageError(extras.missing(f"`{options.name}`", [error.name])) from None
     return status
 
 
@@ -117,7 +117,7 @@ def _parser() -> _Parser:
         sub = commands.add_parser(name, help=command.SUMMARY, description=command.execute.__doc__)
         command.add_arguments(sub)
         passes_on = sub.get_default("passes_on") or False
-        sub.set_defaults(command=command, passes_on=passes_on)
+        sub.set_defaults(name=name, command=command, passes_on=passes_on)
     return parser
 
 

@@ -18,8 +18,9 @@ def require_suite(what: str) -> None:
 
 def missing(what: str, modules: Sequence[str]) -> str:
     """The sentence for modules of the extra ``suite`` that are not installed."""
+    names = " and ".join(filter(None, [", ".join(modules[:-1]), modules[-1]]))
     return (
-        f"{what} needs {' and '.join(modules)}, which a base install leaves out; run: "
+        f"{what} needs {names}, which a base install leaves out; run: "
         "pip install 'pytest-nvfp4[suite]'"
     )
 

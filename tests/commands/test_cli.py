@@ -264,6 +264,24 @@ def test_without_the_suites_libraries_one_sentence_says_what_to_install(
     assert len(output.splitlines()) == 1
 
 
+@pytest.mark.parametrize("arguments", [("init", "python"), ("verify", "x"), ("compare", "x")])
+def test_a_command_that_needs_a_library_of_the_suite_says_so(tmp_path, arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCK.format(modules=("msgspec",)), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 4, done.stderr
+    assert done.stderr == (
+        f"nvfp4-conformance: `{arguments[0]}` needs msgspec, which a base install leaves out; "
+        "run: pip install 'pytest-nvfp4[suite]'\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_run_that_is_interrupted(tmp_path):
     (tmp_path / "interrupted.py").write_text(
         """
