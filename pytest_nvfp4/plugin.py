@@ -53,9 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if suite_options.conformance_wanted(config):
         with settings.usage_errors():
             require_suite("the conformance suite")
-        from pytest_nvfp4.suite.run import Run
+        from pytest_nvfp4.suite.run import ConformanceRun
 
-        config.pluginmanager.register(Run(config), "nvfp4-run")
+        config.pluginmanager.register(ConformanceRun(config), "nvfp4-run")
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""Known deviations: failures that somebody has accepted, with a reason, and nothing more.
+"""Known deviations: accepted failures, each with its reason.
 
 A deviations file is TOML, one `[[deviation]]` per entry: `contract`, `reason`, and optionally
 `case` (a glob over case ids, "*" unless given), `link` (http or https) and `expires` (a date, the
@@ -8,10 +8,9 @@ error, and so is an entry that no longer describes a failure.
 
 import datetime
 import fnmatch
-import json
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,11 @@ from pytest_nvfp4.specification.contracts import Specification, unknown
 from pytest_nvfp4.text import clip, visible
 
 _MEMBERS = ("contract", "case", "reason", "link", "expires")
+
+_HEAD = """\
+# Accepted failures of the cache conformance suite. Each entry needs a reason, and the
+# suite reports an entry that no longer describes a failure.
+"""
 
 _LONGEST_REASON = 300
 """Columns of a message that stands in for a reason."""
@@ -83,7 +87,10 @@ class Deviations:
 
 
 def read(path: Path, *, specification: Specification, today: datetime.date) -> Deviations:
-    """The deviations in a file; UsageError, one sentence, for the first mistake in it."""
+    """The deviations in a file; UsageError for the first mistake in it.
+
+    `today` decides which entries have expired.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -94,7 +101,7 @@ def read(path: Path, *, specification: Specification, today: datetime.date) -> D
 def parse(
     text: str, *, file: str, specification: Specification, today: datetime.date
 ) -> Deviations:
-    """The deviations in TOML text; UsageError, one sentence, for the first mistake in it."""
+    """The deviations in TOML text; UsageError, with `file`, for the first mistake in it."""
     try:
         root = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -112,7 +119,7 @@ def parse(
     for number, members in enumerate(raw, start=1):
         try:
             entry = _entry(members, number, specification, today)
-            _refuse_twin(entry, entries)
+            _refuse_duplicate(entry, entries)
         except ValueError as error:
             raise UsageError(f"{file}, deviation {number}: {error}.") from error
         entries.append(entry)
@@ -159,31 +166,20 @@ def write(
 
 def dumps(deviations: Deviations) -> str:
     """The deviations as TOML, ending in one line feed."""
-    return "\n".join(_lines(deviations))
+    import tomli_w
+
+    entries = (tomli_w.dumps(_members(entry)) for entry in deviations.entries)
+    return "\n".join([_HEAD, *(f"[[deviation]]\n{text}" for text in entries)])
 
 
-def _lines(deviations: Deviations) -> Iterator[str]:
-    yield "# Accepted failures of the cache conformance suite. Each entry needs a reason, and the"
-    yield "# suite reports an entry that no longer describes a failure."
-    yield ""
-    for entry in deviations.entries:
-        yield "[[deviation]]"
-        yield f"contract = {_string(entry.contract)}"
-        if entry.case != "*":
-            yield f"case = {_string(entry.case)}"
-        yield f"reason = {_string(entry.reason)}"
-        if entry.link is not None:
-            yield f"link = {_string(entry.link)}"
-        if entry.expires is not None:
-            yield f"expires = {entry.expires.isoformat()}"
-        yield ""
-
-
-def _string(text: str) -> str:
-    """A TOML basic string. Lone surrogates, which TOML cannot hold, become visible escapes."""
-    clean = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    # JSON and TOML share these escapes, except that TOML also forbids a bare DEL.
-    return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _members(entry: Deviation) -> dict[str, Any]:
+    """An entry as TOML data; lone surrogates, which TOML cannot hold, become visible escapes."""
+    given = {name: getattr(entry, name) for name in _MEMBERS}
+    return {
+        name: value.encode("utf-8", "backslashreplace").decode() if name != "expires" else value
+        for name, value in given.items()
+        if value is not None and (name, value) != ("case", "*")
+    }
 
 
 def _entry(
@@ -199,7 +195,7 @@ def _entry(
     for name in ("contract", "case", "reason", "link"):
         value = members.get(name, "*")
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"{name!r} must be a string that says something")
+            raise ValueError(f"{name!r} must be a string that is not empty")
     entry = Deviation(**members, number=number)
     if entry.contract not in {contract.id for contract in specification.contracts}:
         raise ValueError(unknown(specification, entry.contract).removesuffix("."))
@@ -215,7 +211,7 @@ def _entry(
     return entry
 
 
-def _refuse_twin(entry: Deviation, earlier: Iterable[Deviation]) -> None:
+def _refuse_duplicate(entry: Deviation, earlier: Iterable[Deviation]) -> None:
     for other in earlier:
         if (other.contract, other.case) == (entry.contract, entry.case):
             raise ValueError(

@@ -25,7 +25,7 @@ MUST = "must"
 SHOULD = "should"
 LEVELS = (MUST, SHOULD)
 FUTURE = "future"
-"""A contract that nobody is held to yet: it is listed, and its cases are skipped by name."""
+"""The level of a contract that is not required yet: it is listed, and its cases are skipped."""
 
 _AREA_ID = re.compile(r"[A-Z]{4}")
 _CONTRACT_ID = re.compile(r"([A-Z]{4})-([1-9][0-9]{0,2})")

@@ -52,7 +52,7 @@ def full_map(tactic: int = 5) -> PlanMap:
     return PlanMap([(key, (tactic + index) % 32) for index, key in enumerate(keys)])
 
 
-class Session:
+class SubjectSession:
     """One session; each operation fails the test where the subject rejects what it must not."""
 
     def __init__(self, subject: Subject, environment: Mapping[str, str]):
