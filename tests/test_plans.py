@@ -30,7 +30,9 @@ def test_map_is_sorted_whatever_it_was_made_from():
 
 
 def test_key_given_twice_is_an_error():
-    with pytest.raises(ValueError, match=r"plan key \(1, 256, 64\) occurs twice; give each key once"):
+    with pytest.raises(
+        ValueError, match=r"plan key \(1, 256, 64\) occurs twice; give each key once"
+    ):
         PlanMap([*ROWS, ((1, 256, 64), 7)])
 
 

@@ -21,12 +21,14 @@ def lines(
     plans: Sequence[str] = (),
     html: str | None = None,
     *,
+    width: int | None = None,
     everything: bool = False,
     colour: bool = False,
     ascii_only: bool = False,
 ) -> Iterator[str]:
     """The matrix of reports, a line each; with `html`, the page is written first.
 
+    `width` is that of the terminal, None for a log, in which nothing is cut.
     `reports` and `plans` hold paths, each of them with `NAME=` before it where it needs a name.
     UsageError for a file or an option that cannot be used.
     """
@@ -35,7 +37,7 @@ def lines(
         _write(Path(html), comparison, plans)
     elif plans:
         raise UsageError("--plans is shown on the page only; add --html FILE.html")
-    for line in matrix.lines(comparison, ascii_only=ascii_only, everything=everything):
+    for line in matrix.lines(comparison, width=width, ascii_only=ascii_only, everything=everything):
         yield marks.painted(line) if colour else marks.plain([line]).rstrip()
 
 
