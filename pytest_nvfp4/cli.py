@@ -2,6 +2,7 @@
 
 Exit status 0: everything is as it should be. 1: something was judged and is wrong, or, with a
 traceback, this package has a defect. 4: the call is wrong, as one sentence says. 130: interrupted.
+141: the reader of the output ended first, as with `nvfp4-conformance list | head -1`.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from pytest_nvfp4.commands import (
 from pytest_nvfp4.commands import list as list_contracts
 from pytest_nvfp4.errors import UsageError
 
-FINE, WRONG, USAGE_ERROR, INTERRUPTED = 0, 1, 4, 130
+USAGE_ERROR, INTERRUPTED, CLOSED_PIPE = 4, 130, 141
 
 
 class Command(Protocol):
@@ -73,9 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.show(f"{parser.prog}: {error}", sys.stderr)
         return USAGE_ERROR
     except BrokenPipeError:
-        # The reader of the output, such as `head`, has ended.
+        # The reader of the output, such as `head`, has ended; nothing more is written to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
+        return CLOSED_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
 

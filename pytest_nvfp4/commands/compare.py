@@ -45,7 +45,13 @@ def execute(options: argparse.Namespace) -> int:
     elif options.plans:
         raise UsageError("--plans is shown on the page only; add --html FILE.html")
     colour = output.colour(options.color)
-    for line in matrix.lines(comparison, ascii_only=output.ascii_only(), everything=options.all):
+    shown = matrix.lines(
+        comparison,
+        width=output.width(),
+        ascii_only=output.ascii_only(),
+        everything=options.all,
+    )
+    for line in shown:
         print(marks.painted(line) if colour else marks.plain([line]).rstrip())
     return 0
 
