@@ -73,7 +73,8 @@ def test_room_imports_only_what_it_may(room):
 def test_suite_and_plugin_never_import_each_others_insides():
     for path in files("pytest_nvfp4"):
         for module, _ in imports(path):
-            assert not module.startswith("pytest_nvfp4.conformance"), path
+            for data in ("conformance", "fixtures", "templates"):
+                assert not module.startswith(f"pytest_nvfp4.{data}"), path
     for path in files("conformance"):
         for module, _ in imports(path):
             assert not module.startswith("pytest_nvfp4.conformance"), (
