@@ -56,9 +56,9 @@ def worst(verdicts: Collection[Verdict]) -> Verdict:
     return next((verdict for verdict in URGENCY if verdict in verdicts), Verdict.NOT_CLAIMED)
 
 
-def counted(number: int, verdict: Verdict) -> str:
-    """How many there are of a verdict, in words."""
-    return f"{number} {verdict.words}{'s' if number > 1 and verdict in _NOUNS else ''}"
+def in_words(number: int, verdict: Verdict) -> str:
+    """How many there are of a verdict, such as "2 errors" or "2 passed"."""
+    return f"{number} {verdict.words}{'s' if number != 1 and verdict in _NOUNS else ''}"
 
 
 def plain(styled: Iterable[Line]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pytest_nvfp4.results.verdicts import Verdict, count
 from pytest_nvfp4.views import badge
 from pytest_nvfp4.views.comparison import Column, Comparison
-from pytest_nvfp4.views.marks import UNICODE, URGENCY, counted
+from pytest_nvfp4.views.marks import UNICODE, URGENCY, in_words
 from pytest_nvfp4.views.page.html import Html, cut, foreign, join, link, tag
 
 ORDER = (Verdict.PASSED, *(verdict for verdict in URGENCY if verdict is not Verdict.PASSED))
@@ -90,7 +90,7 @@ def _bar(column: Column) -> Html:
 
 def _counts(column: Column) -> Html:
     items = [
-        tag("li", glyph(verdict), f" {counted(number, verdict)}", class_=verdict.value)
+        tag("li", glyph(verdict), f" {in_words(number, verdict)}", class_=verdict.value)
         for verdict, number in _numbers(column)
     ]
     return tag("ul", items or tag("li", "no contract was selected"), class_="counts")
