@@ -1,4 +1,4 @@
-"""The executable specification as data: what each contract says, its level and its area.
+"""The executable specification as data: the text, the level and the area of each contract.
 
 `contracts.toml` in the conformance package is the normative text; this module loads it strictly,
 selects from it, digests it and prints it as Markdown:
@@ -34,7 +34,7 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """One promise of a plan cache.
+    """One requirement on a plan cache.
 
     `id` is `<area>-<number>`, `level` is "must", "should" or "future", `capability` names what an
     implementation has to claim for the contract to apply, `source` cites where it comes from.
@@ -91,7 +91,7 @@ class Specification:
 
 
 def load(text: str) -> Specification:
-    """Read a specification from TOML text; ValueError, one sentence, at the first mistake."""
+    """A specification from TOML text; ValueError, one sentence, for the first mistake in it."""
     try:
         root = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -140,7 +140,7 @@ def select(specification: Specification, selection: str) -> tuple[Contract, ...]
 
 
 def unknown(specification: Specification, name: str) -> str:
-    """The sentence for a name that is neither an area nor a contract, with what may be meant."""
+    """The sentence for a name that is neither an area nor a contract, with the nearest names."""
     names = [area.id for area in specification.areas]
     if "-" in name:
         names = [contract.id for contract in specification.contracts]
@@ -257,7 +257,7 @@ def _fields(
     tables: Sequence[str] = (),
     lists: Sequence[str] = (),
 ) -> None:
-    """Insist on exactly these members, with these kinds."""
+    """Check that an entry has exactly these members, each of its kind; ValueError where not."""
     kinds: dict[str, type] = dict.fromkeys(strings, str)
     kinds |= dict.fromkeys(optional, str) | dict.fromkeys(tables, dict) | dict.fromkeys(lists, list)
     extra = sorted(set(entry) - set(kinds))
