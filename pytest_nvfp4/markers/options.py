@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_nvfp4.knobs import Knob, add_knobs, flag, raw_value, seconds
+from pytest_nvfp4.markers.gpu_lock import DEFAULT_PATH, MARK
 
 if TYPE_CHECKING:
-    from pytest_nvfp4.markers.gpu_lock.gpu_lock import Request
-
-DEFAULT_PATH = "/tmp/gpu"  # noqa: S108 (the point is that everybody on the machine agrees on it)
+    from pytest_nvfp4.markers.gpu_lock.request import LockRequest
 
 WHOLE_RUN = Knob("lock", "hold the GPU lock for the whole run, with all its xdist workers")
 PATH = Knob("lock-path", f"file or folder that gpu_lock locks (default: {DEFAULT_PATH})", "PATH")
@@ -46,12 +45,12 @@ def whole_run_wanted(config: pytest.Config) -> bool:
     return flag(config, WHOLE_RUN)
 
 
-def lock_defaults(config: pytest.Config) -> Request:
+def lock_defaults(config: pytest.Config) -> LockRequest:
     """What a bare `gpu_lock` asks for in this run."""
-    from pytest_nvfp4.markers.gpu_lock.gpu_lock import MARK, Request
-    from pytest_nvfp4.markers.paths import RequestError, expand
+    from pytest_nvfp4.markers.gpu_lock.request import LockRequest
+    from pytest_nvfp4.markers.requests import RequestError, expand
 
-    defaults = Request()
+    defaults = LockRequest()
     path, source = raw_value(config, PATH, os.environ)
     if path is not None:
         try:
