@@ -35,7 +35,7 @@ from pathlib import Path
 
 from nvfp4_reference.gemm.cupy import CupyBackend, toolchain
 
-from pytest_nvfp4.markers.gpu_lock.gpu_lock import Lock, take
+from pytest_nvfp4.markers.gpu_lock.holding import Lock, take
 
 HERE = Path(__file__).parent
 LOCK = Path("/tmp/gpu")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sidebyside import main, medians, unit
 
-from pytest_nvfp4.markers.gpu_lock.gpu_lock import Lock, take
+from pytest_nvfp4.markers.gpu_lock.holding import Lock, take
 
 UNCONTENDED, HAND_OVER = 200e-6, 5e-3  # seconds
 TURNS = 50

@@ -56,9 +56,9 @@ def test_a_lock_path_in_the_ini_file_starts_at_its_folder(pytester, configured, 
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\nnvfp4_lock_path = 'gpu'\n")
     monkeypatch.chdir(pytester.mkdir("below"))
     config = configured(f"-c{pytester.path / 'pyproject.toml'}")
-    assert marker_options.lock_path(config) == str(pytester.path / "gpu")
+    assert marker_options.lock_defaults(config).path == str(pytester.path / "gpu")
     monkeypatch.setenv("NVFP4_LOCK_PATH", "gpu")
-    assert marker_options.lock_path(config) == str(pytester.path / "below" / "gpu")
+    assert marker_options.lock_defaults(config).path == str(pytester.path / "below" / "gpu")
 
 
 @pytest.mark.parametrize("form", ["[pytest]\nnvfp4_lock = true\nnvfp4_no_fresh = on\n"])
