@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from nvfp4_adapters import flashinfer_install, flashinfer_products
-from nvfp4_adapters.rejection import NotHereError
+from nvfp4_adapters import flashinfer_install, flashinfer_operation
+from nvfp4_adapters.errors import MissingImplementationError
 from nvfp4_reference.buckets import profiles
 from nvfp4_reference.profiling import Profiler
 
@@ -70,11 +70,11 @@ def flashinfer_s(flashinfer: Any, timer: Any, shape: Shape) -> int:
     """The tactic that FlashInfer's tuner chooses for this product; it measures anew each time."""
     tuner = flashinfer.AutoTuner.get()
     tuner.clear_cache()
-    inputs = flashinfer_products.inputs(flashinfer, *shape)
+    inputs = flashinfer_operation.inputs(flashinfer, *shape)
     runners = [make_runner(flashinfer, timer.run)]
     with flashinfer.autotune(True):  # no dimension is dynamic: the one profile is this shape
         _, tactic = tuner.choose_one(
-            flashinfer_products.OPERATION, runners, flashinfer.TuningConfig(), inputs
+            flashinfer_operation.OPERATION, runners, flashinfer.TuningConfig(), inputs
         )
     if tactic not in range(32):
         raise RuntimeError(f"FlashInfer's tuner chose tactic {tactic} for {shape}: none had a time")
@@ -174,7 +174,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         flashinfer = flashinfer_install.load()
-    except NotHereError as missing:
+    except MissingImplementationError as missing:
         return _not_measured(str(missing))
     if flashinfer.version != VERSION:
         return _not_measured(f"FlashInfer {flashinfer.version} is installed, not {VERSION}")

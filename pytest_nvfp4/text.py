@@ -4,6 +4,7 @@ Messages come from implementations under test, so they may hold anything: line f
 sequences, text that runs from right to left, characters that take two columns or none.
 """
 
+import shutil
 import unicodedata
 from collections.abc import Iterator
 
@@ -37,6 +38,11 @@ def escaped(text: str, *, keep: str = "", ascii_only: bool = False) -> str:
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """A number and its noun, `1 case` or `2,000 cases`; `nouns` is a plural other than with "s"."""
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def terminal_width(is_terminal: bool) -> int | None:
+    """The columns of the terminal; None for an output that is none, such as a log: never cut it."""
+    return shutil.get_terminal_size().columns if is_terminal else None
 
 
 def columns(text: str) -> int:

@@ -10,7 +10,8 @@ import pytest
 from pytest_nvfp4.markers.options import (
     fresh_timeout,
     fresh_wanted,
-    lock_defaults,
+    lock_path,
+    lock_timeout,
     settings_made,
     whole_run_wanted,
 )
@@ -75,7 +76,8 @@ class Markers:
         self._settings = settings_made(config)
         if self._settings:
             whole_run_wanted(config)
-            lock_defaults(config)  # a mistake in them is better told now than by every worker
+            lock_path(config)  # a mistake in them is reported once, and not by every worker
+            lock_timeout(config)
             fresh_timeout(config)
 
     def locked(self) -> LockedTests:

@@ -123,7 +123,7 @@ def packaged() -> Specification:
 
 
 def select(specification: Specification, selection: str) -> tuple[Contract, ...]:
-    """The contracts that a comma-separated list of areas and ids names, such as "PUBL,NDOC-4".
+    """The contracts that a comma-separated list of areas and ids names, such as "PUBL,ndoc-4".
 
     They come in the specification's order and once each. UsageError names an unknown entry, with
     the nearest known ones, or an empty selection.
@@ -133,9 +133,9 @@ def select(specification: Specification, selection: str) -> tuple[Contract, ...]
         raise UsageError("The contract selection is empty; name areas or ids, as in 'PUBL,NDOC-4'.")
     known = {area.id for area in specification.areas} | {c.id for c in specification.contracts}
     for name in names:
-        if name not in known:
+        if name.upper() not in known:
             raise UsageError(unknown(specification, name))
-    wanted = set(names)
+    wanted = {name.upper() for name in names}
     return tuple(c for c in specification.contracts if c.id in wanted or c.area in wanted)
 
 

@@ -1,5 +1,6 @@
-"""Adapters of implementations that other people wrote: each drives the real thing, unchanged.
+"""Adapters for implementations of other projects: each drives the real implementation, unchanged.
 
-Standing alone: the standard library, and what is adapted, imported when an adapter is made. They
-run in a process of their own, since they stand in for a device there.
+They need the standard library and the implementation itself, which is imported when an adapter is
+made. An adapter replaces the device calls of its process by a scripted device, so each one runs in
+a process of its own.
 """

@@ -1,109 +1,155 @@
-"""FlashInfer's files, read and written by its own `load_configs` and `save_configs`.
+"""FlashInfer's cache files, read and written by its own `load_configs` and `save_configs`.
 
-What these promise to raise, and a refusal that they log, is a rejection. Everything else that they
-raise is not caught here: then FlashInfer broke.
+Errors that these two document, and a refusal that they log, become `Rejected`. Any other error is
+not caught here, since it shows that FlashInfer failed.
 """
 
 import contextlib
 import json
+import logging
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .errors import Rejected
 from .flashinfer_install import FlashInfer
-from .flashinfer_products import OPERATION, Key, keys_in, names_in, shapes
-from .hearing import Ear
-from .rejection import Rejected
+from .flashinfer_operation import OPERATION, Shape, input_shapes, keys_in, shapes_in
 
-Document = dict[str, Any]
+JsonObject = dict[str, Any]
+
+_COUNT = re.compile(r"\[Autotuner\]: (Loaded|Saved) (\d+) configs")
+_MISMATCH = re.compile(r"(\w+): saved=.* vs current=")
+_MISS = "No tuned config covers"
 
 
-class Files:
-    """One FlashInfer, its log, and a runner to ask it with."""
+class TunerLog(logging.Handler):
+    """Collects the messages of FlashInfer's logger, which alone state counts and differences."""
 
-    def __init__(self, flashinfer: FlashInfer, ear: Ear, runner: Any, config: Any) -> None:
+    def __init__(self, logger: logging.Logger) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+        logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+    def clear(self) -> None:
+        """Drop all messages."""
+        self.messages.clear()
+
+    def count(self, what: str) -> int | None:
+        """The number in the last message "Loaded N configs" or "Saved N configs", if there is one.
+
+        `what` is "Loaded" or "Saved".
+        """
+        for message in reversed(self.messages):
+            found = _COUNT.search(message)
+            if found and found[1] == what:
+                return int(found[2])
+        return None
+
+    @property
+    def misses(self) -> int:
+        """The number of requests that FlashInfer reports as not covered."""
+        return sum(_MISS in message for message in self.messages)
+
+    @property
+    def mismatch(self) -> tuple[str, str] | None:
+        """The first metadata field that a message reports as different, and that message."""
+        for message in self.messages:
+            found = _MISMATCH.search(message.split("different environment (")[-1])
+            if "different environment" in message:
+                return (f"_metadata.{found[1]}" if found else "_metadata", message)
+        return None
+
+
+class TunerFiles:
+    """Reads and writes files through FlashInfer's tuners, and looks up what a tuner serves."""
+
+    def __init__(self, flashinfer: FlashInfer, log: TunerLog, runner: Any, config: Any) -> None:
         self._flashinfer = flashinfer
-        self._ear = ear
+        self._log = log
         self._runner = runner
         self._config = config
 
     def load(self, tuner: Any, path: str) -> int:
-        """Let a tuner load a file; the number of entries that it says it has loaded."""
-        self._ear.forget()
-        with documented():
+        """Load a file into a tuner; returns the number of entries that FlashInfer reports."""
+        self._log.clear()
+        with documented_errors():
             accepted = tuner.load_configs(path)
         if not accepted:
-            self.refuse()
-        return self._ear.count("Loaded") or 0
-
-    def refuse(self) -> None:
-        """Raise the refusal that FlashInfer has just logged."""
-        member, message = self._ear.mismatch or ("_metadata", "it is of a different environment.")
-        raise Rejected("foreign-environment", member, message)
+            self._reject()
+        return self._log.count("Loaded") or 0
 
     def save(self, tuner: Any, path: str) -> int:
-        """Let a tuner save; the number of entries that it says are in the file."""
-        self._ear.forget()
+        """Save a tuner's plans; returns the number of entries that FlashInfer reports."""
+        self._log.clear()
         try:
             tuner.save_configs(path)
         except OSError as error:
             code = "not-regular" if isinstance(error, IsADirectoryError) else "publication"
             raise Rejected(code, path, f"{type(error).__name__}: {error}") from error
-        saved = self._ear.count("Saved")
+        saved = self._log.count("Saved")
         if saved is None:
-            self.refuse()
+            self._reject()
         return saved or 0
 
-    def lookup(self, tuner: Any, key: Key) -> tuple[Any, bool] | None:
-        """The tactic that a tuner has for a product, and whether it was tuned in this process."""
+    def lookup(self, tuner: Any, shape: Shape) -> tuple[Any, bool] | None:
+        """The tactic that a tuner serves for a product, and whether this process tuned it."""
         hit, _, tactic, profile = tuner.search_cache(
-            OPERATION, [self._runner], shapes(*key), self._config
+            OPERATION, [self._runner], input_shapes(*shape), self._config
         )
         return (tactic, profile is not None) if hit else None
 
-    def rows(self, tuner: Any, keys: set[Key]) -> list[dict[str, Any]]:
-        """The plans that a tuner serves, of those that it may have."""
-        found = ((key, self.lookup(tuner, key)) for key in sorted(keys))
+    def rows(self, tuner: Any, shapes: set[Shape]) -> list[dict[str, Any]]:
+        """The plans that a tuner serves for these shapes, sorted."""
+        found = ((shape, self.lookup(tuner, shape)) for shape in sorted(shapes))
         return [{"m": m, "n": n, "k": k, "tactic": plan[0]} for (m, n, k), plan in found if plan]
 
     def read(self, path: str) -> dict[str, Any]:
-        """The plans that a fresh tuner serves from a file, and how many entries it never will."""
+        """The plans that a new tuner serves from a file, and the number of its other entries."""
         tuner = self._flashinfer.AutoTuner()
         loaded = self.load(tuner, path)
-        rows = self.rows(tuner, set(keys_in(names_in(path))))
+        rows = self.rows(tuner, set(shapes_in(keys_in(path))))
         return {"plans": rows, "ignored": loaded - len(rows)}
 
-    def write(self, path: str, document: Document) -> int:
-        """Save what a document holds at `path`, beside what is there."""
+    def write(self, path: str, document: JsonObject) -> int:
+        """Save a document's plans at `path`, merged with the file that is there."""
         tuner = self._flashinfer.AutoTuner()
-        with _as_file(document) as source:
+        with _readable_path(document) as source:
             self.load(tuner, source)
         return self.save(tuner, path)
 
-    def merge(self, prior: Document, current: Document) -> Document:
-        """What becomes of one document where another is saved over it."""
+    def merge(self, prior: JsonObject, current: JsonObject) -> JsonObject:
+        """The document that results when `current` is saved over `prior`."""
         with tempfile.TemporaryDirectory(prefix="nvfp4-flashinfer-") as folder:
             path = Path(folder, "merged.json")
             path.write_text(json.dumps(prior), encoding="utf-8")
             self.write(str(path), current)
-            merged: Document = json.loads(path.read_bytes())
+            merged: JsonObject = json.loads(path.read_bytes())
         return merged
 
     def metadata(self) -> dict[str, str]:
-        """The environment that FlashInfer writes into its files on this machine."""
+        """The metadata that FlashInfer writes into its files on this machine."""
         with tempfile.TemporaryDirectory(prefix="nvfp4-flashinfer-") as folder:
             path = Path(folder, "empty.json")
             self._flashinfer.AutoTuner().save_configs(str(path))
             found: dict[str, str] = json.loads(path.read_bytes())["_metadata"]
         return found
 
+    def _reject(self) -> None:
+        """Raise the refusal that FlashInfer has just logged."""
+        member, message = self._log.mismatch or ("_metadata", "it is of a different environment.")
+        raise Rejected("foreign-environment", member, message)
+
 
 @contextlib.contextmanager
-def documented() -> Iterator[None]:
-    """Take what `load_configs` promises to raise, and a file that cannot be read, for a refusal."""
+def documented_errors() -> Iterator[None]:
+    """Turn the errors that `load_configs` documents, and an unreadable file, into `Rejected`."""
     try:
         yield
     except json.JSONDecodeError as error:
@@ -113,19 +159,22 @@ def documented() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _as_file(document: Document) -> Iterator[str]:
-    """A path under which a document can be read once; no file is written, since that may fail."""
-    ours, theirs = os.pipe()
+def _readable_path(document: JsonObject) -> Iterator[str]:
+    """A path from which a document can be read once.
+
+    It names a pipe, so that a fault in writing files cannot affect it.
+    """
+    read_end, write_end = os.pipe()
     data = json.dumps(document).encode()
 
     def feed() -> None:
-        with contextlib.suppress(BrokenPipeError), os.fdopen(theirs, "wb") as pipe:
+        with contextlib.suppress(BrokenPipeError), os.fdopen(write_end, "wb") as pipe:
             pipe.write(data)
 
     feeder = threading.Thread(target=feed)
     feeder.start()
     try:
-        yield f"/dev/fd/{ours}"
+        yield f"/dev/fd/{read_end}"
     finally:
-        os.close(ours)
+        os.close(read_end)
         feeder.join()

@@ -1,4 +1,4 @@
-"""FlashInfer itself: found, of a version that is known, and imported without leaving traces."""
+"""FlashInfer: found in a version that the adapters know, and imported."""
 
 import importlib
 import os
@@ -6,12 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from .rejection import NotHereError
+from .errors import MissingImplementationError
 
 VERSIONS: Final = ("0.6.13", "0.7.4")
-"""The releases whose behaviour has been reviewed; each has a file of deviations beside this one."""
-
-LOGGER: Final = "flashinfer.jit"
+"""The releases whose behaviour is reviewed; each has a file in the folder deviations."""
 
 
 class FlashInfer:
@@ -35,19 +33,22 @@ class FlashInfer:
 
 
 def load() -> FlashInfer:
-    """Import FlashInfer; NotHereError, one sentence, where it or torch is missing or unknown."""
+    """Import FlashInfer and torch.
+
+    Raises `MissingImplementationError` where one is missing, or FlashInfer is none of `VERSIONS`.
+    """
     _prepare()
     try:
         torch = importlib.import_module("torch")
         package = importlib.import_module("flashinfer")
     except ImportError as error:
-        raise NotHereError(
+        raise MissingImplementationError(
             f"FlashInfer cannot be imported here ({error}); `make flashinfer` builds an "
             "environment with it and torch: run the suite with that one's Python"
         ) from None
-    version = getattr(package, "__version__", "of no version")
+    version = getattr(package, "__version__", "without a version")
     if version not in VERSIONS:
-        raise NotHereError(
+        raise MissingImplementationError(
             f"FlashInfer {version} is installed, but this adapter knows {' and '.join(VERSIONS)}; "
             "install one of these"
         )
@@ -55,8 +56,11 @@ def load() -> FlashInfer:
 
 
 def _prepare() -> None:
-    """Set what FlashInfer reads as it is imported; it keeps a log, and that is no user's home."""
+    """Set the variables that FlashInfer reads when it is imported.
+
+    Its workspace, which holds a log file, must not be in the user's home folder.
+    """
     folder = Path(tempfile.gettempdir(), f"nvfp4-flashinfer-{os.getuid()}")
     os.environ.setdefault("FLASHINFER_WORKSPACE_BASE", str(folder))
-    os.environ["FLASHINFER_LOGGING_LEVEL"] = "info"  # what it says is heard; see `hearing`
+    os.environ["FLASHINFER_LOGGING_LEVEL"] = "info"  # `TunerLog` reads its messages
     os.environ["TQDM_DISABLE"] = "1"

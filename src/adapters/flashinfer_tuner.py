@@ -1,9 +1,9 @@
 """FlashInfer's own tuner behind the adapter interface, on a CPU.
 
-It is driven through its public interface: `autotune`, `choose_one`, `search_cache`, `load_configs`,
-`save_configs`. Its documents are the ones that it keeps, and it reads for the machine that it runs
-on alone. It has no options, no native document, no numbered tactic descriptions, no frozen mode and
-no guard for captures, and claims none.
+The adapter uses FlashInfer's public interface: `autotune`, `choose_one`, `search_cache`,
+`load_configs` and `save_configs`. Documents are FlashInfer's own, read for the environment of
+this machine only. FlashInfer has no options, native documents, tactic descriptors, frozen mode or
+capture guard, so the adapter does not claim these capabilities.
 """
 
 import itertools
@@ -11,13 +11,12 @@ import os
 from typing import Any, Final
 
 from . import flashinfer_install
-from .flashinfer_files import Document, Files
-from .flashinfer_products import prepare, tuning_config
-from .flashinfer_session import Session
-from .forked import Forked
-from .hearing import Ear
-from .rejection import Rejected
-from .scripted_device import Device, Script, make_runner
+from .errors import Rejected
+from .flashinfer_files import JsonObject, TunerFiles, TunerLog
+from .flashinfer_operation import import_lazy_modules, tuning_config
+from .scripted_device import ScriptedDevice, Timings, make_runner
+from .session_process import SessionProcess
+from .tuner_session import TunerSession
 
 CAPABILITIES: Final = (
     "buckets",
@@ -32,28 +31,28 @@ CAPABILITIES: Final = (
 )
 
 
-def make() -> "Adapter":
-    """The adapter; it replaces torch's CUDA in this process, which must be nobody else's.
+def make() -> "FlashInferAdapter":
+    """The adapter. It replaces torch's CUDA calls in this process, so it needs one of its own.
 
-    A card, where there is one, is hidden: sessions are forked processes, where CUDA does not work,
-    and FlashInfer would name another environment there than here.
+    A GPU is hidden: sessions are forked processes, in which CUDA does not work, and FlashInfer
+    would report another environment there.
     """
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    return Adapter()
+    return FlashInferAdapter()
 
 
-class Adapter:
-    """The operations of the interface."""
+class FlashInferAdapter:
+    """The operations of the adapter interface that FlashInfer supports."""
 
     def __init__(self) -> None:
         self._flashinfer = flashinfer_install.load()
-        self._ear = Ear(self._flashinfer.logger)
-        self._device = Device()
+        self._log = TunerLog(self._flashinfer.logger)
+        self._device = ScriptedDevice()
         self._device.install(self._flashinfer)
         runner = make_runner(self._flashinfer, self._device)
         config = tuning_config(self._flashinfer)
-        self._files = Files(self._flashinfer, self._ear, runner, config)
-        self._sessions: dict[str, Forked] = {}
+        self._files = TunerFiles(self._flashinfer, self._log, runner, config)
+        self._sessions: dict[str, SessionProcess] = {}
         self._numbers = itertools.count(1)
 
     def describe(self) -> dict[str, Any]:
@@ -84,10 +83,10 @@ class Adapter:
             return found
         return self._files.read(path)
 
-    def merge(self, prior: Document, current: Document) -> Document:
+    def merge(self, prior: JsonObject, current: JsonObject) -> JsonObject:
         return self._files.merge(prior, current)
 
-    def write_native(self, path: str, document: Document) -> dict[str, int]:
+    def write_native(self, path: str, document: JsonObject) -> dict[str, int]:
         return {"plans": self._files.write(path, document)}
 
     # Sessions
@@ -95,10 +94,10 @@ class Adapter:
     def open(self, environment: dict[str, str]) -> dict[str, str]:
         number = next(self._numbers)
         if number == 1:
-            prepare(self._flashinfer)  # here, and not again in every session
+            import_lazy_modules(self._flashinfer)  # once, and not in every session
         name = f"session-{number}"
-        self._sessions[name] = Forked(
-            Session, self._flashinfer, self._ear, self._device, environment
+        self._sessions[name] = SessionProcess(
+            TunerSession, self._flashinfer, self._log, self._device, environment
         )
         return {"session": name}
 
@@ -107,7 +106,7 @@ class Adapter:
         session: str,
         max_tokens: int,
         shapes: list[list[int]],
-        timings: Script | None = None,
+        timings: Timings | None = None,
     ) -> Any:
         return self._session(session).call("warm_up", max_tokens, shapes, timings)
 
@@ -125,10 +124,10 @@ class Adapter:
         k: int,
         *,
         capturing: bool = False,
-        timings: Script | None = None,
+        timings: Timings | None = None,
     ) -> Any:
         if capturing:
-            raise ValueError("no graph can be captured here, and no capture is claimed")
+            raise ValueError("capturing is true, and no graph can be captured here; pass false.")
         return self._session(session).call("plan", m, n, k, timings)
 
     def plan_many(
@@ -136,7 +135,7 @@ class Adapter:
         session: str,
         requests: list[list[int]],
         load: str | None = None,
-        timings: Script | None = None,
+        timings: Timings | None = None,
     ) -> Any:
         keys = [(m, n, k) for m, n, k in requests]
         return self._session(session).call("plan_many", keys, load, timings)
@@ -154,7 +153,11 @@ class Adapter:
         self._session(session)
         self._sessions.pop(session).end()
 
-    def _session(self, name: str) -> Forked:
+    def _session(self, name: str) -> SessionProcess:
         if name not in self._sessions:
-            raise Rejected("lifecycle", name, f"there is no open session {name!r}.")
+            raise Rejected(
+                "lifecycle",
+                name,
+                f"there is no open session {name!r}; open one and use the name it returns.",
+            )
         return self._sessions[name]

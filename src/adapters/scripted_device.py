@@ -1,9 +1,9 @@
-"""A device that is not there: FlashInfer measures a script, and every call is noted down.
+"""A scripted device for FlashInfer: times come from a script, and every call is recorded.
 
-Only what touches a device is replaced: torch.cuda's current_stream, stream, Event and CUDAGraph,
-and the delay kernel of FlashInfer's tuner. All else is FlashInfer's own. Releases after 0.6.13 need
-two more: they compile that kernel ahead of the first run, and they ask whether a graph is being
-captured, which torch without CUDA cannot answer.
+Only the calls that touch a device are replaced: torch.cuda's `current_stream`, `stream`, `Event`
+and `CUDAGraph`, and the delay kernel of FlashInfer's tuner. Releases after 0.6.13 need two more
+replacements: they compile the delay kernel before the first run, and they ask whether a graph is
+being captured, which torch without CUDA cannot answer.
 """
 
 import contextlib
@@ -16,56 +16,56 @@ from typing import Any
 from .flashinfer_install import FlashInfer
 
 TACTICS = 32
-FIRST = "0.6.13"
-"""The release whose tuner asks for nothing but the first five."""
+FIRST_RELEASE = "0.6.13"
+"""The release that needs only the first five replacements."""
 
-Script = Mapping[str, float | str]
-"""Microseconds, "raise", "nan", "inf" or "-inf" by tactic id or "default"."""
-
-
-class ScriptedError(Exception):
-    """The script says that this tactic raises."""
+Timings = Mapping[str, float | str]
+"""Microseconds, "raise", "nan", "inf" or "-inf", by tactic id or "default"."""
 
 
-class Device:
-    """The clock of one process, and what was asked of it since the last tuning began.
+class TacticError(Exception):
+    """The script has "raise" for this tactic."""
+
+
+class ScriptedDevice:
+    """The device of one process. `steps` records the calls since the last tuning began.
 
     `on_tuning` is called before the first run of a tuning.
     """
 
     def __init__(self) -> None:
-        self.script: Script | None = None
+        self.timings: Timings | None = None
         self.steps: list[dict[str, Any]] = []
         self.tunings = 0
-        self._tuners: Counter[int] = Counter()  # tunings by the thread that ran them
+        self._thread_tunings: Counter[int] = Counter()  # by thread identifier
         self.on_tuning: Callable[[], None] = lambda: None
-        self._durations: list[float] = []  # of every run, in milliseconds
+        self._durations: list[float] = []  # milliseconds of every run
 
     def install(self, flashinfer: FlashInfer) -> None:
-        """Put this device in the place of CUDA's, for the rest of the process."""
+        """Replace CUDA's device by this one for the rest of the process."""
         cuda = flashinfer.torch.cuda
         cuda.current_stream = lambda device=None: self
         cuda.stream = contextlib.nullcontext
         cuda.Event = lambda **_: _Event(self)
         cuda.CUDAGraph = object
         flashinfer.tuner_module.delay_kernel = self.delay
-        if flashinfer.version != FIRST:
+        if flashinfer.version != FIRST_RELEASE:
             cuda.is_current_stream_capturing = lambda: False
             flashinfer.tuner_module.get_trtllm_utils_module = lambda: None
 
-    # What a tuning asks
+    # Calls of a tuning
 
     def begin(self) -> None:
-        """A tuning begins: another profile is measured from here on."""
+        """Record that a tuning of another profile begins."""
         self.steps = []
         self.tunings += 1
-        self._tuners[threading.get_ident()] += 1
+        self._thread_tunings[threading.get_ident()] += 1
         self.on_tuning()
 
     @property
-    def my_tunings(self) -> int:
-        """How many tunings the calling thread has run."""
-        return self._tuners[threading.get_ident()]
+    def thread_tunings(self) -> int:
+        """The number of tunings that the calling thread has run."""
+        return self._thread_tunings[threading.get_ident()]
 
     def run(self, tactic: int) -> None:
         self.steps.append({"step": "run", "tactic": tactic})
@@ -87,25 +87,25 @@ class Device:
         return math.fsum(self._durations[start:end])
 
     def _duration(self, tactic: int) -> float:
-        if self.script is None:
-            raise RuntimeError("there is no device here to measure on; give timings.")
-        value = self.script.get(str(tactic), self.script.get("default", 1.0))
+        if self.timings is None:
+            raise RuntimeError("there is no device to measure on; give timings.")
+        value = self.timings.get(str(tactic), self.timings.get("default", 1.0))
         if value == "raise":
-            raise ScriptedError(f"tactic {tactic} raises, as the script says.")
+            raise TacticError(f"tactic {tactic} raises, as the script says.")
         return float(value) / 1000
 
     @contextlib.contextmanager
-    def playing(self, script: Script | None) -> Iterator[None]:
-        """Measure by this script for a while."""
-        self.script = script
+    def scripted(self, timings: Timings | None) -> Iterator[None]:
+        """Take times from `timings` within the block."""
+        self.timings = timings
         try:
             yield
         finally:
-            self.script = None
+            self.timings = None
 
 
 class _Event:
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: ScriptedDevice) -> None:
         self._device = device
         self._at = 0
 
@@ -116,11 +116,10 @@ class _Event:
         return self._device.between(self._at, end._at)
 
 
-def make_runner(flashinfer: FlashInfer, device: Device) -> Any:
-    """A runner with the name that keys hold, which computes nothing.
+def make_runner(flashinfer: FlashInfer, device: ScriptedDevice) -> Any:
+    """A runner under the name that cache keys contain. It computes nothing.
 
-    Like the real one it has 32 tactics and can be prepared, which FlashInfer asks for by running
-    tactic -1.
+    Like the real runner it has 32 tactics, and FlashInfer prepares it by running tactic -1.
     """
 
     class CutlassFp4GemmRunner(flashinfer.TunableRunner):  # type: ignore[misc, name-defined]

@@ -1,9 +1,9 @@
-"""vLLM 0.25.0's helper for FlashInfer's cache file: where the file lies, and how it is published.
+"""vLLM 0.25.0's helper for FlashInfer's cache file: its path, and how it is published.
 
-The helper is one file of vLLM, taken from an installed vLLM or from a path; its bytes must be the
-released ones. It imports four things, of which none is needed to write a file or to name one, and
-these are stood in for by what vLLM 0.25.0 computes there: `vllm.envs`, the factors of its hash, and
-FlashInfer's workspace, in the shape that the binding oracle's path has.
+The helper is one file of vLLM, taken from an installed vLLM or from the path in
+`NVFP4_VLLM_CACHE_HELPER`; its SHA-256 must be that of the release. The modules that it imports are
+replaced by small modules with the values that vLLM 0.25.0 computes: `vllm.envs`, the factors of its
+hash, and FlashInfer's workspace folder, with the form that the binding oracle's path has.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from .rejection import NotHereError, Rejected
+from .errors import MissingImplementationError, Rejected
 
 VERSION: Final = "0.25.0"
 SHA256: Final = "fcdaf1135e3d9e2be619f423c80c3288397470e85823fc6315b36598ad3297b7"
@@ -31,21 +31,24 @@ _FIELDS = (
 )
 
 
-def make() -> "Adapter":
-    """The adapter; it stands in for vLLM's and FlashInfer's modules in this process."""
-    return Adapter(_find())
+def make() -> "VllmAdapter":
+    """The adapter. It replaces vLLM's and FlashInfer's modules in this process."""
+    return VllmAdapter(_find())
 
 
 def _find() -> Path:
-    """The helper's file, checked; NotHereError where there is none or another."""
+    """The helper's file, with the bytes of the release; else `MissingImplementationError`."""
     path = Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else _installed()
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise NotHereError(f"{VARIABLE} is {str(path)!r}, which cannot be read: {error}") from None
+        raise MissingImplementationError(
+            f"{VARIABLE} is {str(path)!r}, which cannot be read ({error}); name a readable file"
+        ) from None
     if found != SHA256:
-        raise NotHereError(
-            f"{path} is not the file that vLLM {VERSION} was released with: its SHA-256 is {found}"
+        raise MissingImplementationError(
+            f"{path} is not the file that vLLM {VERSION} released (its SHA-256 is {found}); "
+            f"name that file in {VARIABLE}"
         )
     return path
 
@@ -55,14 +58,14 @@ def _installed() -> Path:
     for folder in (spec and spec.submodule_search_locations) or ():
         if (path := Path(folder, _INSIDE)).is_file():
             return path
-    raise NotHereError(
+    raise MissingImplementationError(
         f"vLLM is not installed here; install vllm=={VERSION}, or name that release's "
         f"vllm/{_INSIDE} in {VARIABLE}"
     )
 
 
-class Adapter:
-    """The operations of the interface that one file of vLLM has something to say about."""
+class VllmAdapter:
+    """The operations of the adapter interface that the helper supports: options and publication."""
 
     def __init__(self, path: Path) -> None:
         self._envs = ModuleType("vllm.envs")
@@ -87,9 +90,9 @@ class Adapter:
         vars(self._helper)["Path"] = self._guarded()
 
     def _guarded(self) -> type[Path]:
-        """A Path that makes directories below the request's own home and nowhere else.
+        """A `Path` that creates directories only below the home folder of the request.
 
-        The helper makes the directory that it names. What it names in a test may lie anywhere.
+        The helper creates the directory that it returns, and in a test that may be any directory.
         """
         adapter = self
 
@@ -115,9 +118,9 @@ class Adapter:
         }
 
     def write_native(self, path: str, document: dict[str, Any]) -> dict[str, int]:
-        """Publish the document's text as it is: the helper takes bytes and merges nothing."""
+        """Publish the document's text. The helper takes bytes and does not merge."""
         contents = json.dumps(document, indent=2).encode()
-        self._home = Path("/")  # the destination is the caller's choice
+        self._home = Path("/")  # the caller chooses the destination
         try:
             self._helper.write_flashinfer_autotune_cache(Path(path), contents)
         except OSError as error:
@@ -128,7 +131,7 @@ class Adapter:
     def resolve(
         self, environment: dict[str, str], metadata: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The file that the helper names; the switches of the interface are none of vLLM's."""
+        """The path that the helper returns; vLLM has none of the interface's other options."""
         return {
             "enabled": True,
             "frozen": False,

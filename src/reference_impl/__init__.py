@@ -18,7 +18,7 @@ Then `plan_map`, `profiling`, `warm_up` and `session`: the running cache.
 
 from typing import TYPE_CHECKING
 
-from .lazy import lazily
+from .lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from . import buckets, tactics
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from .environment import ImportMetadata, NativeMetadata
     from .errors import Code, Rejected
     from .flashinfer_import import Import, read_flashinfer
-    from .merge import merged
-    from .native_document import Document, read_native
+    from .native_document import Document, merged, read_native
     from .options import Options, resolve
     from .plans import PlanKey, Plans
     from .publication import update
@@ -55,7 +54,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker knows these names, and no others
-    __getattr__, __dir__ = lazily(
+    __getattr__, __dir__ = lazy_attributes(
         __name__,
         {
             "buckets": (),
@@ -63,8 +62,7 @@ if not TYPE_CHECKING:  # a type checker knows these names, and no others
             "environment": ("ImportMetadata", "NativeMetadata"),
             "errors": ("Code", "Rejected"),
             "flashinfer_import": ("Import", "read_flashinfer"),
-            "merge": ("merged",),
-            "native_document": ("Document", "read_native"),
+            "native_document": ("Document", "merged", "read_native"),
             "options": ("Options", "resolve"),
             "plans": ("PlanKey", "Plans"),
             "publication": ("update",),

@@ -20,16 +20,16 @@ from . import (
     options,
     publication,
 )
-from .back_ends import BACK_END, NUMPY, BackEnd
-from .concurrency import plan_together
+from .back_ends import BACK_END, NUMPY
+from .concurrency import plan_concurrently
 from .environment import ImportMetadata, NativeMetadata
 from .errors import Rejected
 from .members import object_member, shown
-from .merge import merged
+from .native_document import merged
 from .options import Options
 from .plan_cache import Served
 from .plans import Plans, as_rows
-from .profiling import Profiler
+from .profiling import Profiler, TimerFactory
 from .scripted_timer import Script
 from .session import Session
 from .tactics import TACTICS, Tactic, digest
@@ -72,7 +72,7 @@ class Adapter:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._back_end_name = back_ends.chosen(environment or {})
-        self._back_end: BackEnd | None = None
+        self._back_end: TimerFactory | None = None
         self._native: NativeMetadata | None = None
         self._import: ImportMetadata | None = None
         self._numbers = itertools.count(1)
@@ -247,16 +247,16 @@ class Adapter:
         plans: Plans = {}
         if load is not None:
             plans = native_document.read_native(_text(load, "load"), target.options.metadata).plans
-        together = plan_together(
+        answers = plan_concurrently(
             target,
             [(m, n, k) for m, n, k in _rows(requests, ("M", "N", "K"), "requests")],
             _back_end(timings),
             load=None if load is None else lambda: target.install(plans, "native"),
         )
         return {
-            "plans": [_outcome(one) for one in together.served],
-            "tunings": together.tunings,
-            "load": None if together.load is None else _as_json(together.load),
+            "plans": [_outcome(one) for one in answers.served],
+            "tunings": answers.tunings,
+            "load": None if answers.load is None else _as_json(answers.load),
         }
 
     def plans(self, session: str) -> list[dict[str, int]]:
@@ -310,7 +310,7 @@ class Adapter:
     def _on_card(self) -> bool:
         return self._back_end_name != NUMPY
 
-    def _card(self) -> BackEnd:
+    def _card(self) -> TimerFactory:
         """The one back end on the card, for all sessions and products."""
         with self._lock:
             if self._back_end is None:
@@ -366,7 +366,7 @@ def _integer(value: object, name: str) -> int:
     return value
 
 
-def _back_end(timings: object) -> BackEnd | None:
+def _back_end(timings: object) -> TimerFactory | None:
     return None if timings is None else Script.from_json(timings)
 
 

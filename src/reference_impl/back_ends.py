@@ -13,26 +13,18 @@ other one takes its place.
 import importlib
 import os
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from .environment import ImportMetadata, NativeMetadata
 from .errors import Rejected
 from .members import shown
-from .profiling import Timer
+from .profiling import TimerFactory
 
 BACK_END = "NVFP4_REFERENCE_BACK_END"
 NUMPY, CUPY, FLASHINFER, AUTO = "numpy", "cupy", "flashinfer", "auto"
 
 _PACKAGE = f"{__package__}.gemm"
 _CARDS = {CUPY: "CupyBackend", FLASHINFER: "FlashInferBackend"}
-
-
-class BackEnd(Protocol):
-    """Makes products to measure, on operands of its own: a caller's tensors are never touched."""
-
-    def timer(self, m: int, n: int, k: int) -> Timer[Any]:
-        """A timer of the product of M x N x K; it touches no more than M rows."""
-        ...
 
 
 def chosen(environment: Mapping[str, str]) -> str:
@@ -49,13 +41,13 @@ def chosen(environment: Mapping[str, str]) -> str:
     return name
 
 
-def default_back_end(name: str = NUMPY) -> BackEnd:
+def default_back_end(name: str = NUMPY) -> TimerFactory:
     """A back end of this installation, imported when it is first needed.
 
     A LookupError where there is none: measuring was asked for, and making up times is no answer.
     """
     if name in _CARDS:
-        return cast(BackEnd, _card(name))
+        return cast(TimerFactory, _card(name))
     try:
         gemm = importlib.import_module(_PACKAGE)
     except ModuleNotFoundError as error:
@@ -65,7 +57,7 @@ def default_back_end(name: str = NUMPY) -> BackEnd:
             "no GEMM back end is installed, so nothing can be measured; "
             "give scripted timings or a back end of your own."
         ) from None
-    return cast(BackEnd, gemm.NumpyBackend())
+    return cast(TimerFactory, gemm.NumpyBackend())
 
 
 def native_metadata(name: str) -> NativeMetadata:

@@ -11,16 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .back_ends import BackEnd
 from .errors import Rejected
 from .plan_cache import PlanCache, Served
-from .profiling import Timer
+from .profiling import Timer, TimerFactory
 
 PATIENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class ConcurrentAnswers:
     """The outcome of each request, how many tunings began, and why the load was refused if so."""
 
     served: list[Served | Rejected]
@@ -28,13 +27,13 @@ class Together:
     load: Rejected | None
 
 
-def plan_together(
+def plan_concurrently(
     cache: PlanCache,
     requests: Sequence[tuple[int, int, int]],
-    back_end: BackEnd | None = None,
+    back_end: TimerFactory | None = None,
     *,
     load: Callable[[], object] | None = None,
-) -> Together:
+) -> ConcurrentAnswers:
     """Ask for each (M, N, K) in a thread of its own, and load once a tuning has begun.
 
     The threads are released together. What is no rejection is raised here once all have ended,
@@ -83,7 +82,7 @@ def plan_together(
     for fault in sorted(faults, key=lambda one: isinstance(one, Exception)):
         raise fault
     answers = [one for one in outcomes if isinstance(one, Served | Rejected)]
-    return Together(answers, clock.tunings, refused)
+    return ConcurrentAnswers(answers, clock.tunings, refused)
 
 
 class _StandingClock:
@@ -92,7 +91,7 @@ class _StandingClock:
     It also counts its timers: one for each tuning.
     """
 
-    def __init__(self, back_end: Callable[[], BackEnd], requests: int, *, loads: bool) -> None:
+    def __init__(self, back_end: Callable[[], TimerFactory], requests: int, *, loads: bool) -> None:
         self._back_end = back_end
         self._changed = threading.Condition()
         self._requests = requests

@@ -36,7 +36,6 @@ _KERNEL_SOURCES = (
     "gemm/product.py",
     "gemm/quantization.py",
     "gemm/scale_layout.py",
-    "gemm/stream_k.py",
 )
 
 

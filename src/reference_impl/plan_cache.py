@@ -12,7 +12,7 @@ Source: FlashInfer 0.6.13 autotuner.py:978-1013.
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from .back_ends import BackEnd, default_back_end
+from .back_ends import default_back_end
 from .buckets import bucket, bucket_table
 from .diagnostics import (
     Account,
@@ -26,9 +26,8 @@ from .diagnostics import (
 from .errors import Code, Rejected
 from .options import Options
 from .plan_map import Plan, PlanMap, Source
-from .plans import Identity, PlanKey, Plans
-from .profiling import Microseconds, Profiler, Step
-from .warm_up import checked_key
+from .plans import Identity, PlanKey, Plans, checked_key
+from .profiling import Microseconds, Profiler, Step, TimerFactory
 
 _LARGEST_SMALL_M = 4096
 _BUCKETS = bucket_table(_LARGEST_SMALL_M)
@@ -56,7 +55,7 @@ class PlanCache:
         *,
         name: str = "session",
         profiler: Profiler | None = None,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
     ) -> None:
         self.options = options
         self.identity = options.metadata.identity
@@ -132,7 +131,7 @@ class PlanCache:
         k: int,
         *,
         capturing: bool = False,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
         on_wait: Callable[[], None] | None = None,
     ) -> Served:
         """The plan that serves M x N x K: a ready one, or one that is tuned now.
@@ -171,7 +170,7 @@ class PlanCache:
         self._counters.add("tuned")
         return Served(tactic, "tuned", tuned, lazy)
 
-    def back_end(self) -> BackEnd:
+    def back_end(self) -> TimerFactory:
         """What measures where a call names nothing else; made when it is first asked for."""
         if self._back_end is None:
             self._back_end = default_back_end(self.options.back_end)
@@ -195,7 +194,9 @@ class PlanCache:
         if isinstance(self._ready, _Closed):
             raise self._ready.rejected()
 
-    def _tuned(self, key: PlanKey, m: int, back_end: BackEnd | None, *, lazy: bool = False) -> int:
+    def _tuned(
+        self, key: PlanKey, m: int, back_end: TimerFactory | None, *, lazy: bool = False
+    ) -> int:
         """Measure all tactics for `key` and return the winner; called by the owner of `key`."""
         self._count_lazy(lazy, key, m)
         measuring = back_end or self.back_end()

@@ -8,11 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .buckets import HYBRID_BUCKETS, bucket
+from .members import INT32, shown
+
 RUNNER = "CutlassFp4GemmRunner"
 """The only runner whose tactic ids have a meaning here."""
 
 SCALE_BLOCK = 16
 """Values along K that share one scale; K is always a multiple of it."""
+
+LARGEST_M = max(HYBRID_BUCKETS)
+"""The largest M with a bucket that a document can hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +58,17 @@ def as_rows(plans: Plans) -> list[dict[str, int]]:
         {"m": key.m, "n": key.n, "k": key.k, "tactic": tactic}
         for key, tactic in sorted(plans.items())
     ]
+
+
+def checked_key(m: int, n: int, k: int) -> PlanKey:
+    """The key that serves a request of M x N x K. An impossible shape is a ValueError.
+
+    N is the output columns, K the unpacked FP4 values. M below 1 is served by bucket 1.
+    """
+    if type(m) is not int or m > LARGEST_M:
+        raise ValueError(f"M is {shown(m)}; give an integer up to {LARGEST_M}.")
+    if type(n) is not int or not 0 < n < INT32.stop:
+        raise ValueError(f"N is {shown(n)}; give a positive 32-bit integer.")
+    if type(k) is not int or not 0 < k < INT32.stop or k % SCALE_BLOCK:
+        raise ValueError(f"K is {shown(k)}; give a positive 32-bit multiple of {SCALE_BLOCK}.")
+    return PlanKey(bucket(m), n, k)

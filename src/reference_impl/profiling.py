@@ -22,7 +22,7 @@ import math
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from .errors import DeviceError, NestedTuningError, Rejected
 from .tactics import TACTIC_IDS
@@ -58,6 +58,17 @@ class Timer(Protocol[Mark]):
 
     def elapsed_microseconds(self, start: Mark, end: Mark) -> Microseconds:
         """The time between two marks, after `synchronize`."""
+        ...
+
+
+class TimerFactory(Protocol):
+    """The part of a back end that tuning needs.
+
+    It measures on operands of its own; a caller's tensors are never touched.
+    """
+
+    def timer(self, m: int, n: int, k: int) -> Timer[Any]:
+        """A timer of the product of M x N x K; it touches no more than M rows."""
         ...
 
 

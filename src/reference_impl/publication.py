@@ -24,17 +24,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from . import native_document
-from .damage import is_damage
+from . import native_document, strict_json
 from .diagnostics import log_warnings
+from .environment import FORMAT, ImportMetadata
 from .errors import Rejected
 from .files import read_regular, reason, uninterrupted
-from .merge import merged
-from .native_document import Document
+from .members import object_member
+from .native_document import Document, merged
 from .plans import Plans
 
 REJECTED_SUFFIX = ".rejected"
 """What a damaged file's name is extended by where its bytes are kept."""
+
+_NOT_A_DOCUMENT = frozenset({"encoding", "syntax", "duplicate-member", "shape"})
+_NOT_DAMAGE = frozenset(
+    {"foreign-environment", "unknown-format", "not-regular", "unreadable", "too-large"}
+)
 
 
 def update(
@@ -89,6 +94,35 @@ def update(
     except (OSError, ValueError) as error:
         raise _unpublished(path, error, "the file is as it was") from error
     return document
+
+
+def is_damage(data: bytes, rejected: Rejected) -> bool:
+    """Whether the non-empty file `data`, rejected for `rejected`, may be replaced.
+
+    It may where it is no document at all, where it says that it is a native document and is not
+    a valid one of a definite environment, or where it says nothing about what it is. It may not
+    where it names another format, or carries the metadata of a FlashInfer document.
+    """
+    if rejected.code in _NOT_A_DOCUMENT:
+        return True
+    if rejected.code in _NOT_DAMAGE:
+        return False
+    root = strict_json.parse(data)
+    metadata = root.get("_metadata") if isinstance(root, dict) else None
+    if not isinstance(metadata, dict):
+        return True
+    named = metadata.get("format")
+    if isinstance(named, str):
+        return named == FORMAT
+    return not _is_flashinfer(metadata)
+
+
+def _is_flashinfer(metadata: dict[str, object]) -> bool:
+    try:
+        ImportMetadata.from_json(object_member({"_metadata": metadata}, "_metadata"))
+    except Rejected:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from .back_ends import BackEnd, import_metadata
+from .back_ends import import_metadata
 from .diagnostics import log_phase, log_rejection, log_warnings, map_digest
 from .environment import ImportMetadata
 from .errors import Rejected
@@ -31,9 +31,8 @@ from .native_document import Document
 from .options import Options
 from .plan_cache import PlanCache, frozen_miss
 from .plans import PlanKey
-from .profiling import Profiler
-from .sources import Found, read_sources
-from .warm_up import MaximumPass, WarmUp
+from .profiling import Profiler, TimerFactory
+from .warm_up import Found, MaximumPass, WarmUp, read_sources
 
 _Phase = Literal["serving", "warming", "passed", "completing"]
 
@@ -59,7 +58,7 @@ class Session(PlanCache):
         name: str = "session",
         expected_import: ImportMetadata | None = None,
         profiler: Profiler | None = None,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
     ) -> None:
         super().__init__(options, name=name, profiler=profiler, back_end=back_end)
         self._expected_import = expected_import or import_metadata(options.back_end)
@@ -85,7 +84,7 @@ class Session(PlanCache):
         max_tokens: int,
         shapes: Iterable[tuple[int, int]],
         *,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
     ) -> WarmUp:
         """Begin a warm-up and make its maximum-token pass; what fails abandons it.
 
@@ -119,7 +118,7 @@ class Session(PlanCache):
         max_tokens: int,
         shapes: Iterable[tuple[int, int]],
         *,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
     ) -> WarmUp:
         """Make every profile of every shape ready within a warm-up that was begun."""
         missing, tuned = self._make_pass(MaximumPass.of(max_tokens, shapes), back_end)
@@ -206,7 +205,7 @@ class Session(PlanCache):
             log_phase("load", session=self._name, loaded=loaded, plans=counts)
         return loaded
 
-    def _make_pass(self, covered: MaximumPass, back_end: BackEnd | None) -> tuple[int, int]:
+    def _make_pass(self, covered: MaximumPass, back_end: TimerFactory | None) -> tuple[int, int]:
         """The number of plans that were missing, and of those that this pass tuned."""
         self._require_open()
         self._enter(

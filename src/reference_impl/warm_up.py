@@ -1,14 +1,23 @@
-"""What one maximum-token pass covers: every profile of every weight shape."""
+"""What a warm-up loads, and what its maximum-token pass covers.
 
+The files are read in the order of their precedence: the import that was asked for, then the native
+file. There is one runner, so the order of runners within a file cannot matter.
+
+Source: FlashInfer 0.6.13 autotuner.py:978-1013.
+"""
+
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .buckets import HYBRID_BUCKETS, bucket, profiles
-from .members import INT32, shown
-from .plans import SCALE_BLOCK, PlanKey
-
-LARGEST_M = max(HYBRID_BUCKETS)
-"""Rows beyond this have no bucket that a document can hold."""
+from .buckets import profiles
+from .environment import ImportMetadata
+from .errors import Rejected
+from .members import shown
+from .native_document import read_native
+from .options import Options
+from .plan_map import Source
+from .plans import LARGEST_M, PlanKey, Plans, checked_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +55,47 @@ class WarmUp:
     missing: int
 
 
-def checked_key(m: int, n: int, k: int) -> PlanKey:
-    """The key that serves a request of M x N x K. An impossible shape is a ValueError.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one file gave: its plans, or why it was rejected; neither where there is no file."""
 
-    N is the output columns, K the unpacked FP4 values. M below 1 is served by bucket 1.
+    source: Source
+    plans: Plans
+    rejected: Rejected | None = None
+
+
+def read_sources(options: Options, expected_import: ImportMetadata) -> list[Found]:
+    """Read every file that the options name, once; a rejection is part of the answer.
+
+    A native file that is not there yet is nothing to complain about. An import that was asked for
+    and is not there is.
     """
-    if type(m) is not int or m > LARGEST_M:
-        raise ValueError(f"M is {shown(m)}; give an integer up to {LARGEST_M}.")
-    if type(n) is not int or not 0 < n < INT32.stop:
-        raise ValueError(f"N is {shown(n)}; give a positive 32-bit integer.")
-    if type(k) is not int or not 0 < k < INT32.stop or k % SCALE_BLOCK:
-        raise ValueError(f"K is {shown(k)}; give a positive 32-bit multiple of {SCALE_BLOCK}.")
-    return PlanKey(bucket(m), n, k)
+    found = []
+    if options.import_path is not None:
+        from .flashinfer_import import read_flashinfer  # only where it is asked for
+
+        try:
+            plans = read_flashinfer(options.import_path, expected_import).plans
+        except Rejected as rejected:
+            found.append(Found("import", {}, rejected))
+        else:
+            found.append(Found("import", plans))
+    if options.native_path is not None and not _absent(options.native_path):
+        try:
+            plans = read_native(options.native_path, options.metadata).plans
+        except Rejected as rejected:
+            found.append(Found("native", {}, rejected))
+        else:
+            found.append(Found("native", plans))
+    return found
+
+
+def _absent(path: str) -> bool:
+    """Whether nothing has this name; a link to nowhere has it."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False  # reading it says what is wrong
+    return False

@@ -8,13 +8,19 @@ import threading
 import types
 
 import pytest
-from nvfp4_adapters import flashinfer_install, flashinfer_products
-from nvfp4_adapters.forked import BrokeError, Forked
-from nvfp4_adapters.hearing import Ear
-from nvfp4_adapters.rejection import NotHereError, Rejected
-from nvfp4_adapters.scripted_device import Device, _Event
-from nvfp4_adapters.together import Together, WaitedError
-from pytest_nvfp4.fixtures.render_oracle import plan_key
+from nvfp4_adapters import flashinfer_install, flashinfer_operation
+from nvfp4_adapters.concurrent_requests import ConcurrentRequests
+from nvfp4_adapters.errors import (
+    BlockedRequestError,
+    ImplementationError,
+    MissingImplementationError,
+    Rejected,
+)
+from nvfp4_adapters.flashinfer_files import TunerLog
+from nvfp4_adapters.scripted_device import ScriptedDevice, _Event
+from nvfp4_adapters.session_process import SessionProcess
+
+from pytest_nvfp4.model.documents import plan_key
 
 # --- Finding FlashInfer
 
@@ -33,7 +39,7 @@ def modules(monkeypatch):
 
 def test_torch_that_is_missing(modules):
     modules(torch=None)
-    with pytest.raises(NotHereError, match="torch") as caught:
+    with pytest.raises(MissingImplementationError, match="torch") as caught:
         flashinfer_install.load()
     assert "make flashinfer" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -44,7 +50,7 @@ def test_flashinfer_of_another_version(modules, version):
     package = types.ModuleType("flashinfer")
     package.__version__ = version
     modules(torch=types.ModuleType("torch"), flashinfer=package)
-    with pytest.raises(NotHereError) as caught:
+    with pytest.raises(MissingImplementationError) as caught:
         flashinfer_install.load()
     assert f"FlashInfer {version} is installed, but this adapter knows" in str(caught.value)
 
@@ -54,60 +60,60 @@ def test_flashinfer_of_another_version(modules, version):
 
 def test_key_is_the_one_that_flashinfer_writes():
     for key in ((1, 16, 16), (512, 5120, 6144), (2048, 34816, 5120)):
-        assert flashinfer_products.key_text(key) == plan_key(*key)
+        assert flashinfer_operation.key_text(key) == plan_key(*key)
 
 
 def test_only_entries_that_a_request_can_reach_are_products():
     good = plan_key(512, 5120, 6144)
     names = ["_generation", "some_op", good + " ", good.replace("384", "385"), good.lower(), good]
-    assert list(flashinfer_products.keys_in(names)) == [(512, 5120, 6144)]
+    assert list(flashinfer_operation.shapes_in(names)) == [(512, 5120, 6144)]
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b"\xff", b"[" * 100_000, b'{"_metadata": {}}'])
 def test_file_that_holds_nothing_to_ask_for(tmp_path, content):
     path = tmp_path / "file.json"
     path.write_bytes(content)
-    assert flashinfer_products.names_in(str(path)) == []
-    assert flashinfer_products.names_in(str(tmp_path / "absent")) == []
+    assert flashinfer_operation.keys_in(str(path)) == []
+    assert flashinfer_operation.keys_in(str(tmp_path / "absent")) == []
 
 
-# --- What FlashInfer says
+# --- FlashInfer's log
 
 
 @pytest.fixture
-def ear():
+def log():
     logger = logging.Logger("flashinfer")
-    ear = Ear(logger)
-    ear.say = logger.warning
-    return ear
+    log = TunerLog(logger)
+    log.write = logger.warning
+    return log
 
 
-def test_counts_that_it_logs(ear):
-    assert ear.count("Saved") is None
-    ear.say("[Autotuner]: Loaded 64 configs from /a/file")
-    ear.say("[Autotuner]: Saved 7 configs to /a/file (3 new, 4 from previous config)")
-    ear.say("[AutoTuner]: No tuned config covers fp4_gemm input_shapes=…; falling back")
-    assert (ear.count("Loaded"), ear.count("Saved"), ear.misses) == (64, 7, 1)
-    ear.forget()
-    assert (ear.count("Loaded"), ear.misses) == (None, 0)
+def test_counts_that_it_logs(log):
+    assert log.count("Saved") is None
+    log.write("[Autotuner]: Loaded 64 configs from /a/file")
+    log.write("[Autotuner]: Saved 7 configs to /a/file (3 new, 4 from previous config)")
+    log.write("[AutoTuner]: No tuned config covers fp4_gemm input_shapes=…; falling back")
+    assert (log.count("Loaded"), log.count("Saved"), log.misses) == (64, 7, 1)
+    log.clear()
+    assert (log.count("Loaded"), log.misses) == (None, 0)
 
 
-def test_field_that_it_names_as_different(ear):
-    assert ear.mismatch is None
-    ear.say(
+def test_field_that_it_names_as_different(log):
+    assert log.mismatch is None
+    log.write(
         "[Autotuner]: Cache file /gpu: saved=1 vs current=2/x was created in a different "
         "environment (cudnn_version: saved=None vs current=9, gpu: saved=a vs current=b). Ignoring"
     )
-    assert ear.mismatch[0] == "_metadata.cudnn_version"
+    assert log.mismatch[0] == "_metadata.cudnn_version"
 
 
 # --- The clock
 
 
 def test_time_is_that_of_the_runs_between_two_events():
-    device = Device()
+    device = ScriptedDevice()
     start, end = _Event(device), _Event(device)
-    with device.playing({"default": 100, "3": "nan", "5": 7.25}):
+    with device.scripted({"default": 100, "3": "nan", "5": 7.25}):
         device.run(3)
         start.record()
         device.run(5)
@@ -118,15 +124,15 @@ def test_time_is_that_of_the_runs_between_two_events():
 
 
 def test_script_that_raises_and_no_script():
-    device = Device()
-    with device.playing({"default": "raise"}), pytest.raises(Exception, match="tactic 2 raises"):
+    device = ScriptedDevice()
+    with device.scripted({"default": "raise"}), pytest.raises(Exception, match="tactic 2 raises"):
         device.run(2)
-    with pytest.raises(RuntimeError, match="no device here"):
+    with pytest.raises(RuntimeError, match="no device to measure on"):
         device.run(2)
 
 
 def test_preparation_takes_no_time_and_is_noted():
-    device = Device()
+    device = ScriptedDevice()
     device.begin()
     device.run(-1)
     device.delay(5)
@@ -136,7 +142,7 @@ def test_preparation_takes_no_time_and_is_noted():
     ]
 
 
-# --- At the same moment
+# --- Concurrent requests
 
 
 def test_tuning_runs_on_once_the_ready_ones_are_answered():
@@ -144,29 +150,29 @@ def test_tuning_runs_on_once_the_ready_ones_are_answered():
 
     def ask(index):
         if index == 0:
-            together.on_tuning()
+            concurrent.on_tuning()
         order.append(index)
         return index
 
-    together = Together(ask, 3, [1, 2], None)
-    assert together.run() == [0, 1, 2]
+    concurrent = ConcurrentRequests(ask, 3, [1, 2], None)
+    assert concurrent.run() == [0, 1, 2]
     assert order[-1] == 0
 
 
-def test_ready_one_that_waits_for_the_tuning_is_told(monkeypatch):
-    monkeypatch.setattr("nvfp4_adapters.together.PATIENCE_SECONDS", 0.05)
+def test_ready_one_that_waits_for_the_tuning_is_reported(monkeypatch):
+    monkeypatch.setattr("nvfp4_adapters.concurrent_requests.PATIENCE_SECONDS", 0.05)
     done = threading.Event()
 
     def ask(index):
         if index == 0:
-            together.on_tuning()
+            concurrent.on_tuning()
             done.set()
         else:
             done.wait(60)
 
-    together = Together(ask, 2, [1], None)
-    with pytest.raises(WaitedError, match="waited for the tuning"):
-        together.run()
+    concurrent = ConcurrentRequests(ask, 2, [1], None)
+    with pytest.raises(BlockedRequestError, match="waited for the tuning"):
+        concurrent.run()
 
 
 def test_error_of_a_request_is_raised():
@@ -174,7 +180,7 @@ def test_error_of_a_request_is_raised():
         raise KeyError(index)
 
     with pytest.raises(KeyError):
-        Together(ask, 1, [], None).run()
+        ConcurrentRequests(ask, 1, [], None).run()
 
 
 # --- A process for each session
@@ -210,21 +216,21 @@ class Worker:
 
 
 def test_what_a_forked_object_does_comes_back(tmp_path):
-    forked = Forked(Worker, tmp_path / "file")
-    assert forked.call("add", 2, 3) == 5
+    process = SessionProcess(Worker, tmp_path / "file")
+    assert process.call("add", 2, 3) == 5
     with pytest.raises(Rejected) as caught:
-        forked.call("reject")
+        process.call("reject")
     assert (caught.value.code, caught.value.member, str(caught.value)) == ("syntax", "here", "no.")
-    with pytest.raises(BrokeError, match="IndexError: out of range"):
-        forked.call("break_down")
-    with pytest.raises(BrokeError, match="ended during leave"):
-        forked.call("leave")
-    forked.end()
+    with pytest.raises(ImplementationError, match="IndexError: out of range"):
+        process.call("break_down")
+    with pytest.raises(ImplementationError, match="ended during leave"):
+        process.call("leave")
+    process.end()
 
 
 def test_ending_a_forked_object_runs_nothing_of_it(tmp_path):
     path = tmp_path / "file"
-    forked = Forked(Worker, path)
-    forked.call("open_something")
-    forked.end()
+    process = SessionProcess(Worker, path)
+    process.call("open_something")
+    process.end()
     assert not path.exists()

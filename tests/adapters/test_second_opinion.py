@@ -15,13 +15,13 @@ ON_A_CPU = """
 import sys
 import flashinfer_second_opinion as benchmark
 from nvfp4_adapters import flashinfer_install
-from nvfp4_adapters.scripted_device import Device
+from nvfp4_adapters.scripted_device import ScriptedDevice
 from nvfp4_reference.gemm import NumpyBackend
 from nvfp4_reference.profiling import Profiler
 
 SHAPE = (4, 48, 64)
 fastest, raising, seed = map(int, sys.argv[1:])
-back_end, device = NumpyBackend(), Device()
+back_end, device = NumpyBackend(), ScriptedDevice()
 problem = back_end.prepare(*SHAPE, seed)
 outputs = {}
 
@@ -44,7 +44,7 @@ flashinfer = flashinfer_install.load()
 device.install(flashinfer)
 script = {str(tactic): 10.0 + tactic for tactic in range(32)}
 script |= {str(fastest): 5.0, str(raising): "raise"}
-with device.playing(script):
+with device.scripted(script):
     assert benchmark.flashinfer_s(flashinfer, Timer(), SHAPE) == fastest
     theirs, device.steps = device.steps, []
     assert outputs.keys() == set(range(32)) - {raising}
@@ -58,7 +58,7 @@ with device.playing(script):
 assert (found.theirs, found.ours, found.shape) == (fastest, fastest, SHAPE), found
 assert len(found.means) == 4 and min(found.means, key=found.means.get) == fastest, found
 assert found.regret(fastest) == 0
-with device.playing({"default": "raise"}):
+with device.scripted({"default": "raise"}):
     try:
         benchmark.flashinfer_s(flashinfer, Timer(), SHAPE)
     except RuntimeError as error:
@@ -74,11 +74,11 @@ import flashinfer_second_opinion as benchmark
 import nvfp4_reference.gemm.cupy
 import tvm_ffi
 from nvfp4_adapters import flashinfer_install
-from nvfp4_adapters.scripted_device import Device
+from nvfp4_adapters.scripted_device import ScriptedDevice
 
 how, *arguments = sys.argv[1:]
-device = Device()
-device.script = {"default": 2.0, "9": 1.0}
+device = ScriptedDevice()
+device.timings = {"default": 2.0, "9": 1.0}
 current = []
 
 

@@ -27,7 +27,7 @@ from pytest_nvfp4.markers.gpu_lock.gpu_lock import (
 from pytest_nvfp4.markers.gpu_lock.hold_summary import HoldSummary
 from pytest_nvfp4.markers.gpu_lock.kernel_locks import chain
 from pytest_nvfp4.markers.gpu_lock.lock_file import LockError
-from pytest_nvfp4.markers.options import lock_defaults
+from pytest_nvfp4.markers.options import lock_path, lock_timeout
 from pytest_nvfp4.markers.paths import RequestError
 
 
@@ -46,7 +46,7 @@ class LockedTests:
     def __init__(self, config: pytest.Config, summary: HoldSummary):
         self._config = config
         self._summary = summary
-        self._defaults = lock_defaults(config)
+        self._defaults = Request(path=lock_path(config), timeout=lock_timeout(config))
         # Capturing is off at this moment, so this is where the user reads, from workers too.
         self._stderr = os.dup(2)
         self._count = 0

@@ -10,15 +10,14 @@ for what a tactic means, and `protocol` for what another back end has to bring.
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from ..lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from .accuracy import TOLERANCES, dequantized_product, relative_error
-    from .case import GemmCase, gemm_case
+    from .case import TOLERANCES, GemmCase, dequantized_product, gemm_case, relative_error
     from .matrix import Nvfp4Matrix
     from .numpy_backend import NumpyBackend
     from .product import OutputType, Problem, default_alpha, problem, run
-    from .protocol import Backend, Timer
+    from .protocol import Backend
     from .quantization import quantize
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Nvfp4Matrix",
     "OutputType",
     "Problem",
-    "Timer",
     "default_alpha",
     "dequantized_product",
     "gemm_case",
@@ -40,15 +38,20 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker knows these names, and no others
-    __getattr__, __dir__ = lazily(
+    __getattr__, __dir__ = lazy_attributes(
         __name__,
         {
-            "accuracy": ("TOLERANCES", "dequantized_product", "relative_error"),
-            "case": ("GemmCase", "gemm_case"),
+            "case": (
+                "TOLERANCES",
+                "GemmCase",
+                "dequantized_product",
+                "gemm_case",
+                "relative_error",
+            ),
             "matrix": ("Nvfp4Matrix",),
             "numpy_backend": ("NumpyBackend",),
             "product": ("OutputType", "Problem", "default_alpha", "problem", "run"),
-            "protocol": ("Backend", "Timer"),
+            "protocol": ("Backend",),
             "quantization": ("quantize",),
         },
     )

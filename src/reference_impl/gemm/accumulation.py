@@ -17,16 +17,22 @@ What remains of a tactic is what decides bits on hardware too:
 Thus data-parallel tactics with equal tile K agree to the last bit, and others need not.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..tactics import Tactic
-from . import stream_k
 from .elements import Doubles, Floats
 
 EXACT_K = 1188
 """Products of two expanded values whose sum a float64 surely holds: 2^53 / (2688 * 2^10)^2."""
+
+STREAM_K_WORKERS = 7
+"""A constant and not the machine's number of cores, for one tactic gives one result everywhere.
+
+A prime, so that stretches rarely end where an output tile does.
+"""
 
 
 def accumulate(tactic: Tactic, a: Doubles, b: Doubles) -> Floats:
@@ -45,7 +51,7 @@ def _accumulate_tiles(tactic: Tactic, left: Doubles, right: Doubles) -> Floats:
     columns = _ranges(right.shape[0], tile_columns)
     k_ranges = _ranges(left.shape[1], tile_k)
     cuts = (
-        stream_k.cuts(len(rows) * len(columns), len(k_ranges))
+        stream_k_cuts(len(rows) * len(columns), len(k_ranges))
         if tactic.scheduler == "stream-k"
         else {}
     )
@@ -66,3 +72,16 @@ def _accumulate_tiles(tactic: Tactic, left: Doubles, right: Doubles) -> Floats:
 def _ranges(length: int, step: int) -> Sequence[slice]:
     """The tiles of one side; the last one may be smaller."""
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def stream_k_cuts(
+    tiles: int, k_tiles: int, workers: int = STREAM_K_WORKERS
+) -> Mapping[int, Sequence[int]]:
+    """For each K tile before which a cut falls: the output tiles that are cut there."""
+    stream = tiles * k_tiles
+    found: dict[int, set[int]] = defaultdict(set)
+    for worker in range(1, workers):
+        tile, k_tile = divmod(worker * stream // workers, k_tiles)
+        if k_tile:
+            found[k_tile].add(tile)
+    return {k_tile: sorted(found[k_tile]) for k_tile in sorted(found)}

@@ -6,12 +6,16 @@ from typing import Protocol, TypedDict
 
 import numpy as np
 
-from .elements import Bytes
+from .accumulation import EXACT_K
+from .elements import Bytes, Doubles
 from .matrix import Nvfp4Matrix
 from .numpy_backend import NumpyBackend
-from .operands import random_operands
-from .product import OUTPUT_DTYPES, Output, default_alpha, problem
+from .product import OUTPUT_DTYPES, Output, OutputType, default_alpha, problem
 from .protocol import GUARD_BYTES, GUARD_FILL, Backend, Prepared, ProblemT
+from .random_operands import random_operands
+
+TOLERANCES: dict[OutputType, float] = {"fp32": 1e-5, "bf16": 2.0**-8, "fp16": 2.0**-10}
+"""Largest relative Frobenius error by output type; fp32 is the output before it is rounded."""
 
 
 class OperandCase(TypedDict):
@@ -35,7 +39,7 @@ class GemmCase(TypedDict):
     guard: str
 
 
-class Card(Backend[ProblemT], Protocol[ProblemT]):
+class GuardedBackend(Backend[ProblemT], Protocol[ProblemT]):
     """A back end whose outputs lie before a guard of `GUARD_BYTES`, which nothing may write."""
 
     def poison(self, problem: ProblemT) -> None:
@@ -70,7 +74,7 @@ def gemm_case(
 
 
 def card_case(
-    card: Card[ProblemT],
+    card: GuardedBackend[ProblemT],
     m: int,
     n: int,
     k: int,
@@ -129,3 +133,34 @@ def _operand_case(matrix: Nvfp4Matrix) -> OperandCase:
 def _text(data: Output) -> str:
     """Bytes in base64."""
     return base64.b64encode(data.tobytes()).decode("ascii")
+
+
+def dequantized_product(a: Nvfp4Matrix, b: Nvfp4Matrix) -> Doubles:
+    """A·Bᵀ of the numbers that the operands stand for, M × N, in float64.
+
+    Summed over a stretch of K at a time that is exact (see `accumulation`), so that the
+    yardstick is as independent of threads and libraries as what it measures.
+    """
+    left, right = a.expanded(), b.expanded()
+    total = np.zeros((a.rows, b.rows))
+    for start in range(0, a.k, EXACT_K):
+        part = slice(start, start + EXACT_K)
+        total += left[:, part] @ right[:, part].T
+    return total / float(a.global_scale) / float(b.global_scale)
+
+
+def relative_error(output: Output, expected: Doubles) -> float:
+    """Frobenius norm of the difference over that of `expected`; NaN if any element is NaN.
+
+    Where `expected` is all zero: 0 for an output of zeros, else infinity.
+    """
+    difference = output.astype(np.float64) - expected
+    norm = _norm(expected)
+    if norm == 0:
+        return _norm(difference) and np.inf
+    return _norm(difference) / norm
+
+
+def _norm(matrix: Doubles) -> float:
+    # Not np.linalg.norm: it would ask BLAS, whose sum may depend on its number of threads.
+    return float(np.sqrt(np.square(matrix).sum()))

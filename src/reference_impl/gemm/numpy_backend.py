@@ -7,15 +7,15 @@ The BLAS library's threads change the speed and never the bytes. Where several p
 cores, they wait for each other's threads; OPENBLAS_NUM_THREADS=1 (or the like) is then faster.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..numpy_timer import NumpyTimer
 from .elements import Floats
 from .matrix import Nvfp4Matrix
-from .operands import random_operands
 from .product import Output, Problem, default_alpha, empty_output, problem, run_problem
 from .quantization import quantize
+from .random_operands import random_operands
 
 RUNNER_SEED = 0
 
@@ -37,7 +37,7 @@ class NumpyBackend:
         return quantize(numbers, global_scale=global_scale, direct=direct)
 
     def prepare(self, m: int, n: int, k: int, seed: int, *, direct: bool = True) -> Problem:
-        """See `operands.random_operands`; takes 8 bytes of memory per value."""
+        """See `random_operands`; takes 8 bytes of memory per value."""
         numbers_a, numbers_b = random_operands(m, n, k, seed)
         a, b = quantize(numbers_a, direct=direct), quantize(numbers_b, direct=direct)
         return problem(a, b, default_alpha(a, b), empty_output(m, n))
@@ -55,7 +55,7 @@ class NumpyBackend:
         prepared = self.prepare(m, n, k, RUNNER_SEED)
         return lambda tactic_id: run_problem(tactic_id, prepared)
 
-    def timer(self, m: int, n: int, k: int) -> NumpyTimer:
+    def timer(self, m: int, n: int, k: int) -> "NumpyTimer":
         """Times a `runner`."""
         return NumpyTimer(self.runner(m, n, k))
 
@@ -66,3 +66,29 @@ class NumpyBackend:
     def capture(self, launch: Callable[[], None]) -> Callable[[], None]:
         """Nothing is recorded: to replay is to launch again."""
         return launch
+
+
+class NumpyTimer:
+    """Runs `product(tactic)` and reads the monotonic clock; a mark is its nanoseconds."""
+
+    def __init__(self, product: Callable[[int], object]) -> None:
+        self._product = product
+
+    def run(self, tactic: int) -> None:
+        """Compute the product; its result is dropped."""
+        self._product(tactic)
+
+    def synchronize(self) -> None:
+        """All that was asked for is done already."""
+
+    def delay(self, microseconds: int) -> None:
+        """Sleep at least this long."""
+        time.sleep(microseconds / 1e6)
+
+    def event(self) -> int:
+        """Now, in nanoseconds."""
+        return time.perf_counter_ns()
+
+    def elapsed_microseconds(self, start: int, end: int) -> float:
+        """Microseconds between two marks."""
+        return (end - start) / 1000

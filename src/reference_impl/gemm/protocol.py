@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from ..profiling import Timer
 from .elements import Floats
 from .matrix import Nvfp4Matrix
 from .product import Output
@@ -17,25 +18,6 @@ GUARD_BYTES, GUARD_FILL = 256, 0xA5
 
 POISON = 0xFF
 """Every byte of an output that nothing has written: NaN."""
-
-
-class Timer(Protocol):
-    """The five calls that measuring a tactic is made of (contract PROF-1)."""
-
-    def run(self, tactic: int) -> None:
-        """Launch the tactic once."""
-
-    def synchronize(self) -> None:
-        """Return when everything launched has ended."""
-
-    def delay(self, microseconds: int) -> None:
-        """Keep the device busy for so long, so that what is launched meanwhile queues up."""
-
-    def event(self) -> Any:
-        """Record a point in time, in launch order; returns its handle."""
-
-    def elapsed_microseconds(self, start: Any, end: Any) -> float:
-        """The time between two recorded events."""
 
 
 class Prepared(Protocol):
@@ -87,7 +69,7 @@ class Backend(Protocol[ProblemT]):
     def runner(self, m: int, n: int, k: int) -> Callable[[int], None]:
         """A call that launches a tactic, by id, on operands that stay the same between calls."""
 
-    def timer(self, m: int, n: int, k: int) -> Timer:
+    def timer(self, m: int, n: int, k: int) -> Timer[Any]:
         """A timer whose `run` is a `runner` of this shape."""
 
     def capturing(self) -> bool:

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from nvfp4_reference.errors import UnavailableError
 from nvfp4_reference.gemm.cupy import CupyBackend, inspection, toolchain
 from nvfp4_reference.gemm.cupy import __main__ as command
 from nvfp4_reference.gemm.cupy.architectures import architecture
-from nvfp4_reference.gemm.cupy.errors import UnavailableError
 from nvfp4_reference.tactics import TACTICS, Tactic
 
 FP4 = "OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X"

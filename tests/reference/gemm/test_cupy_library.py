@@ -10,11 +10,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from nvfp4_reference.errors import BuildError, UnavailableError
 from nvfp4_reference.gemm.cupy import __main__ as command
 from nvfp4_reference.gemm.cupy import compiling, library, toolchain
 from nvfp4_reference.gemm.cupy import recipe as recipes
 from nvfp4_reference.gemm.cupy.architectures import ARCHITECTURES, Architecture, architecture
-from nvfp4_reference.gemm.cupy.errors import BuildError, UnavailableError
 from nvfp4_reference.gemm.cupy.kernels import Kernels
 from nvfp4_reference.tactics import TACTIC_SET_VERSION, TACTICS, digest
 

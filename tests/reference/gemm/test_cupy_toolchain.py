@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvfp4_reference.gemm.cupy import CupyBackend, UnavailableError, cards, device, toolchain
+from nvfp4_reference.errors import BuildError, UnavailableError
+from nvfp4_reference.gemm.cupy import CupyBackend, architectures, device, toolchain
 from nvfp4_reference.gemm.cupy.architectures import architecture
-from nvfp4_reference.gemm.cupy.errors import BuildError
 from nvfp4_reference.gemm.cupy.metadata import native_here
 from nvfp4_reference.gemm.flashinfer import FlashInferBackend
 
@@ -241,7 +241,7 @@ def test_a_folder_that_an_uninstalled_package_left(
 
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert "install pytest-nvfp4[gpu]" in refusal(cards.import_cupy)
+    assert "install pytest-nvfp4[gpu]" in refusal(architectures.import_cupy)
     assert "CuPy, which owns the card's memory, cannot be imported" in str(CupyBackend({}).reason())
 
 

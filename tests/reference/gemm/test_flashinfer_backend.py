@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from nvfp4_reference import Rejected, back_ends, resolve
 from nvfp4_reference.adapter import Adapter
-from nvfp4_reference.errors import DeviceError
+from nvfp4_reference.errors import BuildError, DeviceError, LaunchError, UnavailableError
 from nvfp4_reference.gemm import NumpyBackend, gemm_case
-from nvfp4_reference.gemm.cupy.errors import BuildError, LaunchError, UnavailableError
 from nvfp4_reference.gemm.flashinfer import FlashInferBackend, installation
 from nvfp4_reference.profiling import Profiler
 

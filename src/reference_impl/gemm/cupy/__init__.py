@@ -10,15 +10,12 @@ it. Nothing here imports CuPy before a card is asked for.
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazily
+from ...lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .cupy_backend import CupyBackend
-    from .errors import UnavailableError
 
-__all__ = ["CupyBackend", "UnavailableError"]
+__all__ = ["CupyBackend"]
 
-if not TYPE_CHECKING:  # a type checker knows these names, and no others
-    __getattr__, __dir__ = lazily(
-        __name__, {"cupy_backend": ("CupyBackend",), "errors": ("UnavailableError",)}
-    )
+if not TYPE_CHECKING:  # a type checker reads the imports above
+    __getattr__, __dir__ = lazy_attributes(__name__, {"cupy_backend": ("CupyBackend",)})

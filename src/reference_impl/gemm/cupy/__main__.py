@@ -13,10 +13,9 @@ import re
 import sys
 from pathlib import Path
 
+from ...errors import UnavailableError
 from . import inspection, library, toolchain
-from .architectures import Architecture, architecture
-from .cards import current_architecture, import_cupy
-from .errors import UnavailableError
+from .architectures import Architecture, architecture, current_architecture, import_cupy
 from .recipe import Recipe, recipe
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import BuildError
+from ...errors import BuildError
 from .recipe import Unit
 from .toolchain import BUILD_JOBS
 

@@ -10,17 +10,17 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from ...errors import DeviceError, LaunchError, UnavailableError
 from ..elements import Bytes, Floats
 from ..matrix import Nvfp4Matrix
-from ..operands import check_shape, random_activation, random_weight
 from ..product import Output, alpha_of, checked_tactic
+from ..random_operands import check_shape, random_activation, random_weight
 from . import library, operands, toolchain
-from .cards import caller_captures, current_architecture, import_cupy
+from .architectures import current_architecture, import_cupy
 from .compiling import available_memory
-from .cupy_timer import CupyTimer
-from .device import Device
-from .errors import DeviceError, LaunchError, UnavailableError
+from .device import Device, caller_captures
 from .kernels import Kernels
 from .metadata import recipe_here
 from .operands import CupyProblem, DeviceMatrix
@@ -30,7 +30,7 @@ ACTIVATION_SEED, WEIGHT_SEED = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Engine:
+class _ReadyCard:
     device: Device
     kernels: Kernels
     recipe: Recipe
@@ -53,7 +53,7 @@ class CupyBackend:
         self._environment = os.environ if environment is None else environment
         self._progress = progress
         self._lock = threading.Lock()
-        self._made: _Engine | None = None
+        self._made: _ReadyCard | None = None
         self._weight: DeviceMatrix | None = None
         self._recording = threading.local()
 
@@ -84,7 +84,7 @@ class CupyBackend:
         return operands.to_host(engine.device, found)
 
     def prepare(self, m: int, n: int, k: int, seed: int, *, direct: bool = True) -> CupyProblem:
-        """See `operands.random_operands`; quantized and, where need be, expanded on the card.
+        """See `protocol.Backend.prepare`; the operands are quantized and expanded on the card.
 
         A `MemoryError` for a shape beyond the card's memory, before anything is computed.
         """
@@ -168,7 +168,7 @@ class CupyBackend:
         prepared = self.product(self.operand(m, k, ACTIVATION_SEED), kept)
         return lambda tactic_id: self.run_tactic(tactic_id, prepared)
 
-    def timer(self, m: int, n: int, k: int) -> CupyTimer:
+    def timer(self, m: int, n: int, k: int) -> "CupyTimer":
         """Times a `runner` by events."""
         run = self.runner(m, n, k)
         engine = self._engine()
@@ -209,7 +209,7 @@ class CupyBackend:
 
         return replay
 
-    def _engine(self) -> _Engine:
+    def _engine(self) -> _ReadyCard:
         with self._lock:
             if self._made is None:
                 cupy = import_cupy()
@@ -218,11 +218,11 @@ class CupyBackend:
                 kernels = Kernels(path, recipe.architecture)
                 device = Device(cupy)
                 device.bind(kernels.use_device)
-                self._made = _Engine(device, kernels, recipe)
+                self._made = _ReadyCard(device, kernels, recipe)
             return self._made
 
     @staticmethod
-    def _quantized(engine: _Engine, numbers: Floats, *, direct: bool) -> DeviceMatrix:
+    def _quantized(engine: _ReadyCard, numbers: Floats, *, direct: bool) -> DeviceMatrix:
         return operands.quantize(
             engine.device, engine.kernels, numbers, global_scale=None, direct=direct
         )
@@ -232,6 +232,45 @@ class CupyBackend:
         check_shape(m, n, k)
         needed = operands.device_bytes(m, n, k)
         _check_room("card", needed, device.free_bytes(), (m, n, k))
+
+
+class CupyTimer:
+    """The five calls of `protocol.Timer`; each queues on the stream that is current.
+
+    A call that fails raises once and leaves no error behind, so the next tactic starts clean.
+    """
+
+    def __init__(self, device: Device, kernels: Kernels, run: Callable[[int], None]) -> None:
+        self._device = device
+        self._kernels = kernels
+        self._run = run
+
+    def run(self, tactic: int) -> None:
+        """Queue the product once."""
+        self._run(tactic)
+
+    def synchronize(self) -> None:
+        """Wait for the stream."""
+        with self._device.active(), self._device.translated("running a tactic"):
+            self._device.stream.synchronize()
+
+    def delay(self, microseconds: int) -> None:
+        """Queue the kernel that sleeps; it takes a few percent longer than asked."""
+        with self._device.active():
+            status = self._kernels.delay(microseconds, self._device.stream.ptr)
+            self._device.check(status, "delaying")
+
+    def event(self) -> Any:
+        """Queue an event."""
+        with self._device.active(), self._device.translated("recording an event"):
+            event = self._device.cupy.cuda.Event()
+            event.record(self._device.stream)
+            return event
+
+    def elapsed_microseconds(self, start: Any, end: Any) -> float:
+        """The time between two events that have happened."""
+        with self._device.active(), self._device.translated("reading the events"):
+            return 1000 * float(self._device.cupy.cuda.get_elapsed_time(start, end))
 
 
 def _check_room(place: str, needed: int, free: int | None, shape: tuple[int, int, int]) -> None:

@@ -7,15 +7,19 @@ ends with it and the back end is unavailable.
 """
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .cards import DEFAULT_STREAMS, current_architecture
-from .errors import DeviceError, LaunchError, UnavailableError, first_line
+from ...errors import DeviceError, LaunchError, UnavailableError, first_line
+from .architectures import current_architecture
 from .kernels import CUTLASS_STATUS
+
+DEFAULT_STREAMS = (0, 1, 2)
+"""The addresses of CUDA's default streams."""
 
 _OUT_OF_MEMORY = 2
 _BUSY = 46
@@ -157,3 +161,15 @@ class Device:
         except self._runtime.CUDARuntimeError:
             return False
         return True
+
+
+def caller_captures() -> bool:
+    """Whether the thread's current CuPy stream is being captured; CuPy is not imported for it."""
+    cupy: Any = sys.modules.get("cupy")
+    if not hasattr(cupy, "cuda"):  # not imported, or only a folder of that name
+        return False
+    try:
+        stream = cupy.cuda.get_current_stream()
+    except cupy.cuda.runtime.CUDARuntimeError:  # without a driver there are no streams
+        return False
+    return bool(stream.ptr not in DEFAULT_STREAMS and stream.is_capturing())

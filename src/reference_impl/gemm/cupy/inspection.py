@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...errors import UnavailableError
 from ...tactics import Tactic
 from .architectures import Architecture, architecture
-from .errors import UnavailableError
 from .toolchain import find_cuobjdump
 
 _ARCHITECTURE = re.compile(r"^\s*code for sm_(\d+)a?$")
@@ -48,7 +48,7 @@ _FP4 = Expected(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class KernelFinding:
     """One tactic's kernel, and how often each tensor-core instruction occurs in its code."""
 
     tactic: Tactic
@@ -60,14 +60,14 @@ class Inspection:
     """All that was found in one library."""
 
     architecture: Architecture
-    findings: tuple[Finding, ...]
+    findings: tuple[KernelFinding, ...]
 
     @property
     def expected(self) -> Expected:
         """What every tactic of this architecture should multiply by."""
         return _HALF if self.architecture.expands else _FP4
 
-    def fault(self, finding: Finding) -> str | None:
+    def fault(self, finding: KernelFinding) -> str | None:
         """What is wrong with a tactic's instructions; None if they are the expected ones."""
         if not finding.instructions:
             return "no tensor-core instruction"
@@ -146,7 +146,9 @@ def sorted_out(card: Architecture, code: Mapping[str, Mapping[str, int]]) -> Ins
         )
     return Inspection(
         architecture=card,
-        findings=tuple(Finding(tactic=one, instructions=kernels[one]) for one in card.tactics),
+        findings=tuple(
+            KernelFinding(tactic=one, instructions=kernels[one]) for one in card.tactics
+        ),
     )
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...errors import UnavailableError
 from .architectures import Architecture
-from .errors import UnavailableError
 
 ABI = 1
 

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from ...errors import BuildError
 from .compiling import compile_all, job_count, link
-from .errors import BuildError
 from .recipe import Recipe, sources, units
 from .toolchain import BUILD_CACHE
 

@@ -9,7 +9,7 @@ from ...environment import (
     NativeMetadata,
 )
 from . import toolchain
-from .cards import current_architecture, import_cupy
+from .architectures import current_architecture, import_cupy
 from .recipe import Recipe, recipe
 
 

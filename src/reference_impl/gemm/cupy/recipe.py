@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...errors import UnavailableError
 from .architectures import TILES, VARIANTS, Architecture
-from .errors import UnavailableError
 from .toolchain import CUTLASS_INCLUDE, NVCC, Toolchain, cache_folder
 
 _FLAGS = (

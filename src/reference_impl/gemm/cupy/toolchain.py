@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import BuildError, UnavailableError
+from ...errors import BuildError, UnavailableError
 
 NVCC = "NVFP4_REFERENCE_NVCC"
 CUTLASS_INCLUDE = "NVFP4_REFERENCE_CUTLASS_INCLUDE"

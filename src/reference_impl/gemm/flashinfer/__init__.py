@@ -10,7 +10,7 @@ against stand-ins for torch and FlashInfer. Neither is imported before a card is
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazily
+from ...lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .flashinfer_backend import FlashInferBackend
@@ -18,4 +18,4 @@ if TYPE_CHECKING:
 __all__ = ["FlashInferBackend"]
 
 if not TYPE_CHECKING:  # a type checker knows this name, and no other
-    __getattr__, __dir__ = lazily(__name__, {"flashinfer_backend": ("FlashInferBackend",)})
+    __getattr__, __dir__ = lazy_attributes(__name__, {"flashinfer_backend": ("FlashInferBackend",)})

@@ -14,16 +14,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..cupy.errors import DeviceError, LaunchError, UnavailableError, first_line
+from ...errors import DeviceError, LaunchError, UnavailableError, first_line
 from ..elements import BLOCK, Bytes, Floats
 from ..matrix import Nvfp4Matrix
-from ..operands import check_shape, random_activation, random_weight
 from ..product import Output, checked_tactic, default_alpha
 from ..protocol import GUARD_BYTES, GUARD_FILL, POISON
 from ..quantization import quantize
+from ..random_operands import check_shape, random_activation, random_weight
 from ..scale_layout import ATOM_COLUMNS
 from . import installation
-from .installation import Engine
+from .installation import RunnerModule
 
 K_MULTIPLE = 32
 """What the runner takes; rows of another K are padded with zeros."""
@@ -57,7 +57,7 @@ class FlashInferBackend:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: Engine | None = None
+        self._made: RunnerModule | None = None
         self._broken: str | None = None
         self._weight: tuple[tuple[int, int], Nvfp4Matrix] | None = None
         self._recording = threading.local()
@@ -87,7 +87,7 @@ class FlashInferBackend:
     def prepare(
         self, m: int, n: int, k: int, seed: int, *, direct: bool = True
     ) -> FlashInferProblem:
-        """See `operands.random_operands`."""
+        """See `random_operands.random_operands`."""
         check_shape(m, n, k)
         a = quantize(random_activation(m, k, seed), direct=direct)
         b = quantize(random_weight(n, k, seed), direct=direct)
@@ -194,7 +194,7 @@ class FlashInferBackend:
             found: Bytes = problem.memory.cpu().numpy()
             return found
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> RunnerModule:
         with self._lock:
             if self._made is None:
                 self._made = installation.engine()
@@ -233,7 +233,7 @@ class TorchTimer:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: RunnerModule,
         run: Callable[[int], None],
         translated: Callable[[str], contextlib.AbstractContextManager[None]],
     ) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...errors import BuildError, UnavailableError, first_line
 from ...tactics import TACTIC_IDS
-from ..cupy.errors import BuildError, UnavailableError, first_line
 from ..cupy.toolchain import find_nvcc
 
 VERSION = "0.6.13"
@@ -21,7 +21,7 @@ CAPABILITIES = ((12, 0), (12, 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class RunnerModule:
     """torch, FlashInfer's runner, and its kernel that sleeps for some microseconds."""
 
     torch: Any
@@ -78,7 +78,7 @@ def check_buildable() -> None:
         raise UnavailableError("there is no ninja, by which FlashInfer builds; install it.")
 
 
-def engine() -> Engine:
+def engine() -> RunnerModule:
     """The runner, built where it is not yet, which takes minutes; `UnavailableError` if not."""
     torch = import_torch()
     package()
@@ -109,4 +109,4 @@ def engine() -> Engine:
         with tvm_ffi.use_torch_stream():  # it has no tensor to take the stream from
             tllm_utils.delay_kernel(microseconds)
 
-    return Engine(torch, runner, delay)
+    return RunnerModule(torch, runner, delay)
