@@ -5,7 +5,16 @@ from collections.abc import Sequence
 
 from pytest_nvfp4.errors import UsageError
 
-SUITE = ("hypothesis", "jinja2", "ml_dtypes", "msgspec", "numpy", "tomli_w", "xdist")
+SUITE = (
+    "hypothesis",
+    "jinja2",
+    "markupsafe",
+    "ml_dtypes",
+    "msgspec",
+    "numpy",
+    "tomli_w",
+    "xdist",
+)
 """The modules that the extra ``suite`` of pyproject.toml brings."""
 
 

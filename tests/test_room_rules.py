@@ -4,11 +4,15 @@ Which room may import which is for import-linter to check: see pyproject.toml an
 """
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from pytest_nvfp4 import extras
 
 ROOT = Path(__file__).parent.parent
 
@@ -108,6 +112,13 @@ def test_loading_the_plugin_loads_nothing_heavy():
     loaded = loaded_by("import pytest_nvfp4.plugin")
     assert "pytest_nvfp4.plugin" in loaded
     assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_the_extra_suite_is_what_the_command_line_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.match(r"\w[\w-]*", line)[0] for line in project["optional-dependencies"]["suite"]}
+    modules = {name.removeprefix("pytest-") for name in names}
+    assert set(extras.SUITE) == modules | {"markupsafe"}  # which jinja2 brings
 
 
 def test_the_command_line_loads_nothing_heavy():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import statistics
 import sys
 import tempfile
 import threading
@@ -93,6 +92,8 @@ def table(
     alone: Sequence[Tuned], together: Sequence[Tuned], frozen: Sequence[PlanMap]
 ) -> Iterator[str]:
     """The table, at most 80 columns wide; regrets where there are measurements to judge by."""
+    import statistics
+
     from pytest_nvfp4.commands.tuning import agreement, regrets
 
     judges = [one.times for one in alone if one.times is not None]

@@ -39,14 +39,14 @@ class Conclusion:
     def nothing_judged(self) -> str | None:
         """The sentence for a run in which no contract was judged; None for any other."""
         counts = Counter(result.verdict for result in self.results)
-        idle = counts[Verdict.NOT_CLAIMED] + counts[Verdict.SKIPPED]
-        if idle < len(self.results):
+        unclaimed, skipped = counts[Verdict.NOT_CLAIMED], counts[Verdict.SKIPPED]
+        if unclaimed + skipped < len(self.results):
             return None
-        return (
-            f"nothing was judged ({counted(counts[Verdict.NOT_CLAIMED], 'contract')} not claimed, "
-            f"{counts[Verdict.SKIPPED]} skipped); claim a capability in the adapter's describe, "
-            "or select other contracts"
-        )
+        if unclaimed:
+            why = f"{counted(unclaimed, 'contract')} not claimed and {skipped} skipped"
+            return f"nothing was judged: {why}; claim a capability in the adapter's describe"
+        why = f"{counted(skipped, 'contract')} skipped"
+        return f"nothing was judged: {why}; provide what the reasons of the skips name"
 
     def report(self) -> dict[str, object]:
         """The report of the run as data."""

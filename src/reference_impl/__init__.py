@@ -1,4 +1,4 @@
-"""The strict reference implementation of an NVFP4 GEMM plan cache; it stands alone.
+"""The strict reference implementation of an NVFP4 GEMM plan cache, independent of the suite.
 
     options = resolve(os.environ)
     document = read_native(options.native_path, options.metadata)    # Rejected, or all of it
@@ -11,9 +11,12 @@
     session.complete()
     session.lookup(17, 5120, 6144)
 
-To learn what the contracts mean, read `plans`, `buckets` and `tactics`, then `environment` and
-`options`, then `native_document`, `flashinfer_import`, `merge` and `publication`: the documents.
-Then `plan_map`, `profiling`, `warm_up` and `session`: the running cache.
+To learn what the contracts mean, read the modules in this order:
+
+1. `plans`, `buckets` and `tactics`: the terms.
+2. `environment` and `options`: what must agree, and what a user can set.
+3. `native_document`, `flashinfer_import` and `publication`: the files.
+4. `plan_map`, `plan_cache`, `profiling`, `warm_up` and `session`: the running cache.
 """
 
 from typing import TYPE_CHECKING
@@ -53,7 +56,7 @@ __all__ = [
     "update",
 ]
 
-if not TYPE_CHECKING:  # a type checker knows these names, and no others
+if not TYPE_CHECKING:  # a type checker reads the imports above
     __getattr__, __dir__ = lazy_attributes(
         __name__,
         {

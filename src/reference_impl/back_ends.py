@@ -1,13 +1,13 @@
-"""What tuning needs from a back end, and which one this process uses.
+"""The choice of the back end that measures.
 
-    NVFP4_REFERENCE_BACK_END   numpy (on every CPU, and the default), cupy (an NVIDIA card),
-                               flashinfer (FlashInfer's own runner, on compute capability 12), or
-                               auto: cupy where a card, its driver, nvcc and CUTLASS are
-                               found, and numpy elsewhere
+    NVFP4_REFERENCE_BACK_END   numpy: every CPU; the default
+                               cupy: an NVIDIA card
+                               flashinfer: FlashInfer's runner, on compute capability 12
+                               auto: cupy where a card, its driver, nvcc and CUTLASS are found,
+                               else numpy
 
-The environment of tuned plans is that of the back end: what was measured on a card is never taken
-for what a CPU would choose. A back end that is asked for and cannot run is a rejection, and no
-other one takes its place.
+Plans carry the environment of the back end that tuned them, so plans that were measured on a card
+are never used on a CPU. A selected back end that cannot run is rejected; no other one replaces it.
 """
 
 import importlib
@@ -28,7 +28,7 @@ _CARDS = {CUPY: "CupyBackend", FLASHINFER: "FlashInferBackend"}
 
 
 def chosen(environment: Mapping[str, str]) -> str:
-    """The back end's name; rejects `configuration` for one that does not exist."""
+    """The name of the selected back end; rejects `configuration` for an unknown one."""
     name = environment.get(BACK_END) or NUMPY
     if name == AUTO:
         return NUMPY if _card(CUPY).reason() else CUPY
@@ -42,9 +42,9 @@ def chosen(environment: Mapping[str, str]) -> str:
 
 
 def default_back_end(name: str = NUMPY) -> TimerFactory:
-    """A back end of this installation, imported when it is first needed.
+    """The back end `name`, imported here.
 
-    A LookupError where there is none: measuring was asked for, and making up times is no answer.
+    `LookupError` where this installation has none, since no times can be measured then.
     """
     if name in _CARDS:
         return cast(TimerFactory, _card(name))
@@ -55,7 +55,7 @@ def default_back_end(name: str = NUMPY) -> TimerFactory:
             raise
         raise LookupError(
             "no GEMM back end is installed, so nothing can be measured; "
-            "give scripted timings or a back end of your own."
+            "pass scripted timings or a back end of your own."
         ) from None
     return cast(TimerFactory, gemm.NumpyBackend())
 
@@ -72,7 +72,7 @@ def native_metadata(name: str) -> NativeMetadata:
 
 
 def import_metadata(name: str) -> ImportMetadata:
-    """What an imported document must name; rejects as `native_metadata`."""
+    """The metadata that an imported document must have; rejects as `native_metadata` does."""
     if name == NUMPY:
         return ImportMetadata.of_this_machine()
     try:

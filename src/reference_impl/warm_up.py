@@ -22,10 +22,10 @@ from .plans import LARGEST_M, PlanKey, Plans, checked_key
 
 @dataclass(frozen=True, slots=True)
 class MaximumPass:
-    """The plans that a pass needs: each key with the M to measure it at, in the pass's order.
+    """The plans that a pass needs: each key with the M to measure, in the order of the pass.
 
-    A key's bucket may lie above the maximum (3000 rows are kept as 3072), and is then measured at
-    the maximum: nobody has larger buffers.
+    A key whose bucket is above the maximum (3072 for 3000 rows) is measured at the maximum, since
+    the caller's buffers are not larger.
     """
 
     maximum: int
@@ -33,7 +33,10 @@ class MaximumPass:
 
     @classmethod
     def of(cls, max_tokens: int, shapes: Iterable[tuple[int, int]]) -> "MaximumPass":
-        """The pass up to `max_tokens` rows over the (N, K) of every weight."""
+        """The pass up to `max_tokens` rows over the (N, K) of every weight.
+
+        `ValueError` for a maximum or a shape that is impossible.
+        """
         if type(max_tokens) is not int or not 1 <= max_tokens <= LARGEST_M:
             raise ValueError(
                 f"max_tokens is {shown(max_tokens)}; "
@@ -48,7 +51,7 @@ class MaximumPass:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """What a warm-up did: plans loaded by it, plans tuned, and plans missing before tuning."""
+    """Numbers of a warm-up: plans loaded, plans tuned, and plans missing before the tuning."""
 
     loaded: int
     tuned: int
@@ -57,7 +60,7 @@ class WarmUp:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one file gave: its plans, or why it was rejected; neither where there is no file."""
+    """The plans of one file, or its rejection."""
 
     source: Source
     plans: Plans
@@ -65,14 +68,13 @@ class Found:
 
 
 def read_sources(options: Options, expected_import: ImportMetadata) -> list[Found]:
-    """Read every file that the options name, once; a rejection is part of the answer.
+    """Read the files of the options; a rejection is part of the result.
 
-    A native file that is not there yet is nothing to complain about. An import that was asked for
-    and is not there is.
+    A native file that does not exist is skipped. An import file that does not exist is rejected.
     """
     found = []
     if options.import_path is not None:
-        from .flashinfer_import import read_flashinfer  # only where it is asked for
+        from .flashinfer_import import read_flashinfer  # only where an import is configured
 
         try:
             plans = read_flashinfer(options.import_path, expected_import).plans
@@ -91,11 +93,11 @@ def read_sources(options: Options, expected_import: ImportMetadata) -> list[Foun
 
 
 def _absent(path: str) -> bool:
-    """Whether nothing has this name; a link to nowhere has it."""
+    """Whether there is no entry of this name; a dangling link is an entry."""
     try:
         os.lstat(path)
     except FileNotFoundError:
         return True
     except (OSError, ValueError):
-        return False  # reading it says what is wrong
+        return False  # reading it rejects with the reason
     return False

@@ -2,10 +2,10 @@
 
     a, b = quantize(activation), quantize(weight)               # float32, M × K and N × K
     output = run(4, a, b, default_alpha(a, b))                  # bfloat16, M × N
-    gemm_case(16, 320, 384, tactic=4, seed=1, direct_sf=True)   # and all its bytes
+    gemm_case(16, 320, 384, tactic=4, seed=1, direct_sf=True)   # and its operands as bytes
 
-Read `elements`, `scale_layout` and `quantization` for the format, `accumulation` and `stream_k`
-for what a tactic means, and `protocol` for what another back end has to bring.
+Read `elements`, `scale_layout` and `quantization` for the number format, `accumulation` for the
+meaning of a tactic, and `protocol` for what another back end must implement.
 """
 
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ __all__ = [
     "run",
 ]
 
-if not TYPE_CHECKING:  # a type checker knows these names, and no others
+if not TYPE_CHECKING:  # a type checker reads the imports above
     __getattr__, __dir__ = lazy_attributes(
         __name__,
         {

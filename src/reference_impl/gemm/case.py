@@ -1,4 +1,4 @@
-"""One GEMM as the contracts look at it: random operands, one tactic, and all bytes to judge."""
+"""One GEMM as the GEMM contracts check it: random operands, one tactic, and all bytes."""
 
 import base64
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class OperandCase(TypedDict):
 
 
 class GemmCase(TypedDict):
-    """A product with its operands; the guard is the memory behind the output, afterwards."""
+    """A product with its operands; `guard` is the memory after the output, read after the run."""
 
     a: OperandCase
     b: OperandCase
@@ -40,24 +40,24 @@ class GemmCase(TypedDict):
 
 
 class GuardedBackend(Backend[ProblemT], Protocol[ProblemT]):
-    """A back end whose outputs lie before a guard of `GUARD_BYTES`, which nothing may write."""
+    """A back end with `GUARD_BYTES` after each output, which no kernel may write."""
 
     def poison(self, problem: ProblemT) -> None:
-        """Make every element of the output NaN again."""
+        """Set every element of the output to NaN."""
 
     def guard(self, problem: ProblemT) -> Bytes:
-        """The memory behind the output, once everything launched has ended."""
+        """The memory after the output, once all launched work has ended."""
         ...
 
 
 def gemm_case(
     m: int, n: int, k: int, *, tactic: int, seed: int, direct_sf: bool, replayed: bool = False
 ) -> GemmCase:
-    """Quantize random operands and multiply them to bfloat16, in a buffer that goes on behind.
+    """Quantize random operands and multiply them to bfloat16, in a buffer with a guard.
 
-    The buffer is poisoned: an element that nobody writes is NaN, and a write beyond row M shows.
-    With `replayed`, the product comes from a captured graph.
-    `ValueError` for a shape, a tactic or a seed that does not exist.
+    Before the run the output is NaN and the guard has a fixed byte, so that an element that is not
+    written and a write after row M can be detected. With `replayed`, the product is the replay of
+    a captured graph. `ValueError` for an invalid shape, tactic or seed.
     """
     numbers_a, numbers_b = random_operands(m, n, k, seed)
     back_end = NumpyBackend()
@@ -84,7 +84,7 @@ def card_case(
     direct_sf: bool,
     replayed: bool = False,
 ) -> GemmCase:
-    """The same on a card."""
+    """The same case on a card."""
     prepared = card.prepare(m, n, k, seed, direct=direct_sf)
     _launch(card, tactic, prepared, card.poison, replayed=replayed)
     return _case(prepared, card.output(prepared), card.guard(prepared))
@@ -98,7 +98,7 @@ def _launch(
     *,
     replayed: bool,
 ) -> None:
-    """Run the tactic once on an output of NaN: at once, or as the replay of a captured graph."""
+    """Run the tactic once on an output of NaN, directly or as the replay of a captured graph."""
 
     def run() -> None:
         back_end.run_tactic(tactic, prepared)
@@ -120,7 +120,7 @@ def _case(prepared: Prepared, output: Output, guard: Bytes) -> GemmCase:
 
 
 def _operand_case(matrix: Nvfp4Matrix) -> OperandCase:
-    """An operand's bytes."""
+    """An operand as base64."""
     return OperandCase(
         rows=matrix.rows,
         packed=_text(matrix.values),
@@ -138,8 +138,8 @@ def _text(data: Output) -> str:
 def dequantized_product(a: Nvfp4Matrix, b: Nvfp4Matrix) -> Doubles:
     """A·Bᵀ of the numbers that the operands stand for, M × N, in float64.
 
-    Summed over a stretch of K at a time that is exact (see `accumulation`), so that the
-    yardstick is as independent of threads and libraries as what it measures.
+    Each part of `EXACT_K` products is summed exactly (see `accumulation`), so that the result does
+    not depend on threads and libraries either.
     """
     left, right = a.expanded(), b.expanded()
     total = np.zeros((a.rows, b.rows))
@@ -162,5 +162,5 @@ def relative_error(output: Output, expected: Doubles) -> float:
 
 
 def _norm(matrix: Doubles) -> float:
-    # Not np.linalg.norm: it would ask BLAS, whose sum may depend on its number of threads.
+    # Not `np.linalg.norm`, which uses BLAS: its sum may depend on the number of threads.
     return float(np.sqrt(np.square(matrix).sum()))

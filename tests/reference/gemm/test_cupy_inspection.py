@@ -172,7 +172,7 @@ def test_the_disassembler_is_looked_for_by_name_then_beside_nvcc_then_on_the_pat
     environment[toolchain.CUOBJDUMP] = named
     assert toolchain.find_cuobjdump(environment) == Path(named)
     environment[toolchain.CUOBJDUMP] = str(tmp_path)
-    with pytest.raises(UnavailableError, match="which is no program"):
+    with pytest.raises(UnavailableError, match="which is not a program"):
         toolchain.find_cuobjdump(environment)
 
 

@@ -354,7 +354,7 @@ def test_an_interrupted_build_leaves_no_library(tmp_path: Path, sign: signal.Sig
         assert process.returncode != 0
         if sign == signal.SIGINT:
             assert process.returncode == 130
-            assert told.endswith("nvfp4: interrupted; nothing is left of this build.\n")
+            assert told.endswith("nvfp4: interrupted; all files of this build are removed.\n")
             assert "Traceback" not in told
             assert pipe.read() == "", "a compiler is left"  # the end, once none holds the pipe
             assert left(tmp_path) == set()
