@@ -41,7 +41,7 @@ def counted(number: int, noun: str, nouns: str = "") -> str:
 
 
 def terminal_width(is_terminal: bool) -> int | None:
-    """The columns of the terminal; None for an output that is none, such as a log: never cut it."""
+    """The columns of the terminal; None for any other output, such as a log, which is never cut."""
     return shutil.get_terminal_size().columns if is_terminal else None
 
 

@@ -9,7 +9,7 @@ import enum
 import functools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pytest_nvfp4.specification.contracts import FUTURE, Contract, Specification, unknown
@@ -83,16 +83,7 @@ class CaseResult:
 
     def to_json(self) -> dict[str, Any]:
         """The case as plain data that survives JSON and process borders."""
-        return {
-            "contract": self.contract,
-            "case": self.case,
-            "transport": self.transport,
-            "verdict": self.verdict.value,
-            "message": self.message,
-            "seconds": self.seconds,
-            "reproducer": self.reproducer,
-            "reproduction": self.reproduction,
-        }
+        return {**asdict(self), "verdict": self.verdict.value}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "CaseResult":

@@ -227,7 +227,7 @@ def _contract(entry: Any, area: Mapping[str, Any], capabilities: Mapping[str, st
     if match is None or match[1] != area["id"]:
         raise ValueError(f"The id of {where} is not like {area['id']}-1.")
     if entry["level"] not in (*LEVELS, FUTURE):
-        raise ValueError(f"The level of {where} is none of 'must', 'should' and 'future'.")
+        raise ValueError(f"The level of {where} is not one of 'must', 'should' and 'future'.")
     capability = entry.get("capability", area["capability"])
     if capability not in capabilities:
         raise ValueError(f"The capability of {where} is not in [capabilities].")

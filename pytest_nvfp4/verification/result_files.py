@@ -35,10 +35,10 @@ def parse_report(path: str, text: str) -> dict[str, Any]:
     try:
         data = reports.loads(text)
     except UsageError as error:
-        raise UsageError(f"{path} is no report: {error}") from None
+        raise UsageError(f"{path} is not a report: {error}") from None
     version = data.get("report_version") if isinstance(data, dict) else None
     if version is None:
-        raise UsageError(f"{path} is no conformance report; it has no member report_version")
+        raise UsageError(f"{path} is not a conformance report; it has no member report_version")
     if version is True or version != reports.REPORT_VERSION:  # true equals 1 to Python
         raise UsageError(
             f"{path} has report version {version!r:.40}, but this is a reader of version "
@@ -60,7 +60,9 @@ def read_text(path: str) -> str:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     if len(data) > _MAX_BYTES:
-        raise UsageError(f"{path} is larger than {_MAX_BYTES >> 20} MiB, so it is no result file")
+        raise UsageError(
+            f"{path} is larger than {_MAX_BYTES >> 20} MiB, so it is not a result file"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -77,7 +77,7 @@ def test_compare_shows_everything_and_colours_on_request(command, files):
     [
         (["{}/a.json", "{}/absent.json"], "cannot read {}/absent.json: No such file"),
         (["{}/a.json", "{}/a.json"], "are both reports of toy-cache 0.3; give them names"),
-        (["{}/before.json"], "before.json is no conformance report"),
+        (["{}/before.json"], "before.json is not a conformance report"),
         (["{}"], "cannot read {}: Is a directory"),
         (["{}/a.json"] * 9, "9 reports are given; compare 1 to 8"),
         (["{}/a.json", "--html", "{}/page.pdf"], "page.pdf'; its name must end in .html"),
@@ -217,8 +217,8 @@ def altered():
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("", "is no report: The report is not valid JSON"),
-        ("[]", "is no conformance report; it has no member report_version"),
+        ("", "is not a report: The report is not valid JSON"),
+        ("[]", "is not a conformance report; it has no member report_version"),
         ({"report_version": 2}, "has report version 2, but this is a reader of version 1; use the"),
         (
             {"report_version": 1},

@@ -155,7 +155,7 @@ def test_the_digest_covers_the_content_and_not_the_layout() -> None:
         ('id = "MERG-3"', 'id = "MERG-1"', "do not ascend"),
         ('id = "MERG-3"', 'id = "PUBL-3"', "not like MERG-1"),
         ('id = "MERG-3"', 'id = "MERG-03"', "not like MERG-1"),
-        ('level = "must"', 'level = "may"', "none of 'must', 'should' and 'future'"),
+        ('level = "must"', 'level = "may"', "is not one of 'must', 'should' and 'future'"),
         ('level = "must"', "", "'level' is missing"),
         ("Current wins.", "Current wins", "full stop"),
         ("Current wins.", "Current  wins.", "one line"),

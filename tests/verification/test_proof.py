@@ -13,7 +13,7 @@ from pytest_nvfp4.results import deviations, report
 from pytest_nvfp4.results.deviations import Deviation, Deviations
 from pytest_nvfp4.results.report import Implementation
 from pytest_nvfp4.results.verdicts import Verdict
-from pytest_nvfp4.verification import proof as verifying
+from pytest_nvfp4.verification import proof
 from pytest_nvfp4.views import badge
 
 ACCEPTED = (Deviation("MERG-2", "On purpose.", expires=datetime.date(2031, 5, 4)),)
@@ -21,7 +21,7 @@ ACCEPTED = (Deviation("MERG-2", "On purpose.", expires=datetime.date(2031, 5, 4)
 
 @pytest.fixture(autouse=True)
 def suite_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "packaged", lambda: SPEC)
+    monkeypatch.setattr(proof, "packaged", lambda: SPEC)
     monkeypatch.setattr("pytest_nvfp4.__version__", "0.1.0")
     monkeypatch.setattr("pytest_nvfp4.results.report.suite_digest", lambda: NOTHING)
 
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Callable[..., str]:
 
 
 def problems(*files: str, **given: Any) -> list[str]:
-    return [sentence for _, found in verifying.verify(files, **given) for sentence in found]
+    return [sentence for _, found in proof.verify(files, **given) for sentence in found]
 
 
 def test_a_report_of_this_suite_is_proven(file: Callable[..., str]) -> None:
@@ -149,19 +149,19 @@ def test_a_badge_of_a_report_that_is_not_proven_is_not_proven(file: Callable[...
     data = made()
     mine = file(badge.svg(badge.from_report(data)), "mine.svg")
     data["suite"]["digest"] = "11" * 32
-    found = dict(verifying.verify([file(resealed(data)), mine]))
+    found = dict(proof.verify([file(resealed(data)), mine]))
     assert found[mine] == [f"Nothing can be said of it, since {file(data)} is not proven."]
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("{", "is no report: The report is not valid JSON"),
-        ("[]", "is no conformance report; it has no member report_version"),
+        ("{", "is not a report: The report is not valid JSON"),
+        ("[]", "is not a conformance report; it has no member report_version"),
         ('{"report_version": 2}', "has report version 2, but this is a reader of version 1"),
         ('{"report_version": true}', "has report version True"),
         ('{"schemaVersion": 1, "label": "x", "message": "y"}', "there are 0 reports; name exactly"),
-        ("<svg>", "is no report"),
+        ("<svg>", "is not a report"),
     ],
 )
 def test_what_is_no_report_is_refused_in_one_sentence(
