@@ -23,7 +23,7 @@ from typing import Any
 from unittest.mock import patch
 
 from nvfp4_adapters import flashinfer_install, flashinfer_operation
-from nvfp4_adapters.errors import UnavailableError
+from nvfp4_adapters.errors import MissingImplementationError
 from nvfp4_reference.buckets import profiles
 from nvfp4_reference.profiling import Profiler
 
@@ -174,7 +174,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         flashinfer = flashinfer_install.load()
-    except UnavailableError as missing:
+    except MissingImplementationError as missing:
         return _not_measured(str(missing))
     if flashinfer.version != VERSION:
         return _not_measured(f"FlashInfer {flashinfer.version} is installed, not {VERSION}")

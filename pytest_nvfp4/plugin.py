@@ -15,7 +15,7 @@ pytest.register_assert_rewrite(
     "pytest_nvfp4.conformance", "pytest_nvfp4.suite.probe", "pytest_nvfp4.suite.watch"
 )
 
-from pytest_nvfp4 import hooks, settings  # noqa: E402
+from pytest_nvfp4 import hooks, run_settings, settings  # noqa: E402
 from pytest_nvfp4.extras import require_suite  # noqa: E402
 from pytest_nvfp4.markers import options as marker_options  # noqa: E402
 from pytest_nvfp4.markers.wiring import Markers, observer  # noqa: E402
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     if config.getoption("help", False):
         return  # whatever else is wrong, the help is shown
-    settings.refuse_misspelt(config, (*suite_options.SETTINGS, *marker_options.SETTINGS))
+    settings.refuse_misspelt(config, (*run_settings.SETTINGS, *marker_options.SETTINGS))
     config.pluginmanager.register(Markers(config), "nvfp4-markers")
     config.pluginmanager.register(snapshot_wiring.Snapshots(config), "nvfp4-snapshots")
     if suite_options.conformance_wanted(config):

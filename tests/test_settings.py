@@ -1,6 +1,7 @@
 """Settings: three places to make each, one precedence, and one sentence for each mistake."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,7 @@ def test_a_file_that_cannot_be_written_is_an_error_before_the_run(pytester, suit
         (taken, "it is a folder"),
         ("file/r.json", r"Not a directory \(.*/file\)"),
         ("x" * 300 + ".json", "File name too long"),
+        ("/proc/r.json", ""),
     ):
         before = sorted(pytester.path.rglob("*"))
         with pytest.raises(pytest.UsageError, match=f"where no file can be written: {why}"):
@@ -163,3 +165,10 @@ def test_help_lists_every_setting_whatever_else_is_wrong(pytester, monkeypatch):
     assert result.ret == 0
     for line in ("*--nvfp4-contract=IDS*", "*--no-nvfp4-lock*", "*--nvfp4-fresh *", "*nvfp4_impl*"):
         result.stdout.fnmatch_lines([line])
+
+
+def test_the_suite_without_its_libraries_is_a_usage_error(configured, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(pytest.UsageError, match=r"needs ml_dtypes, .* 'pytest-nvfp4\[suite\]'"):
+        configured("--nvfp4-conformance", "--nvfp4-impl=reference")
+    configured()

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 
 from pytest_nvfp4 import settings
 from pytest_nvfp4.errors import UsageError
+from pytest_nvfp4.markers.gpu_lock import DEFAULT_PATH, MARK
 from pytest_nvfp4.settings import Flag, Given, Setting
 
 if TYPE_CHECKING:
     import pytest
 
-DEFAULT_PATH = "/tmp/gpu"  # noqa: S108 (every program on the machine has to agree on it)
+    from pytest_nvfp4.markers.gpu_lock.request import LockRequest
 
 
 def _lock_path(given: Given) -> Path:
     import os
 
-    from pytest_nvfp4.markers.paths import RequestError, expand
+    from pytest_nvfp4.markers.requests import RequestError, expand
 
     try:
-        return expand("gpu_lock", given.text, os.environ, given.folder)
+        return expand(MARK, given.text, os.environ, given.folder)
     except RequestError as error:
         raise UsageError(f"{given.source}: {error}") from None
 
@@ -76,14 +77,12 @@ def whole_run_wanted(config: pytest.Config) -> bool:
     return settings.flag(config, _WHOLE_RUN)
 
 
-def lock_path(config: pytest.Config) -> str:
-    """The absolute path that a `gpu_lock` locks which names none itself."""
-    return str(settings.value(config, _PATH, Path(DEFAULT_PATH)))
+def lock_defaults(config: pytest.Config) -> LockRequest:
+    """What a `gpu_lock` without options asks for in this run; the timeout None: for ever."""
+    from pytest_nvfp4.markers.gpu_lock.request import LockRequest
 
-
-def lock_timeout(config: pytest.Config) -> float | None:
-    """Seconds that a `gpu_lock` waits which names none itself; None: for ever."""
-    return settings.value(config, _TIMEOUT, None)
+    path = settings.value(config, _PATH, Path(DEFAULT_PATH))
+    return LockRequest(path=str(path), timeout=settings.value(config, _TIMEOUT, None))
 
 
 def fresh_wanted(config: pytest.Config) -> bool:

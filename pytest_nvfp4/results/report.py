@@ -125,7 +125,7 @@ def build(
 
 
 def identity(implementation: Implementation) -> str:
-    """The digest of what an implementation says of itself, as reports carry it."""
+    """The digest of what an implementation reports of itself, as in a report's `identity`."""
     return digest(_own(implementation))
 
 
@@ -194,7 +194,7 @@ def inconsistencies(report: object) -> list[str]:
         found.append(f"The run cannot have started at {report['run']['started']}.")
     own = report["implementation"]
     if own["identity"] != digest({name: own[name] for name in _IDENTITY}):
-        found.append("The implementation's identity does not match what the report says of it.")
+        found.append("The implementation's identity does not match its description in the report.")
     results = contract_results(report)
     for result in results:
         found += _problems_of(result, own["capabilities"])

@@ -3,11 +3,12 @@
 import json
 import warnings
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
 __all__ = [
+    "PlainReport",
     "expect_failure",
     "expected_failure",
     "fail",
@@ -71,27 +72,29 @@ def made_report(
     )
 
 
-def to_data(
-    config: pytest.Config, report: pytest.TestReport
-) -> tuple[dict[str, Any], list[tuple[str, object]]]:
-    """A report as data that JSON holds, and the attributes of it that JSON cannot.
+class PlainReport(NamedTuple):
+    """A report as data that JSON holds, and what of it JSON cannot hold."""
 
-    Of user properties, only the pairs that JSON cannot hold are left out; they are given one by one
-    under the name ``user_properties``. Reason: the hook is documented, and not what its data holds.
+    data: dict[str, Any]
+    attributes: dict[str, object]
+    """Attributes that are left out, other than user properties."""
+    properties: list[tuple[str, object]]
+    """User properties that are left out."""
+
+
+def to_data(config: pytest.Config, report: pytest.TestReport) -> PlainReport:
+    """A report as data; see `from_data`.
+
+    Reason: the hooks that make data of reports are documented, and not what their data holds.
     """
     data: dict[str, Any] = config.hook.pytest_report_to_serializable(config=config, report=report)
     data[_ONLY_TEXT] = isinstance(data["longrepr"], str) and hasattr(report.longrepr, "toterminal")
-    left_out: list[tuple[str, object]] = []
-    for name, value in list(data.items()):
-        if _travels(value):
-            continue
-        if name == "user_properties":
-            data[name] = [pair for pair in value if _travels(pair)]
-            left_out += [(name, pair) for pair in value if not _travels(pair)]
-        else:
-            del data[name]
-            left_out.append((name, value))
-    return data, left_out
+    properties = [pair for pair in data["user_properties"] if not _is_json(pair)]
+    data["user_properties"] = [pair for pair in data["user_properties"] if _is_json(pair)]
+    attributes = {name: value for name, value in data.items() if not _is_json(value)}
+    for name in attributes:
+        del data[name]
+    return PlainReport(data, attributes, properties)
 
 
 def fail(data: dict[str, Any], text: str) -> None:
@@ -163,7 +166,7 @@ class _Text:
         writer.line(self._text)
 
 
-def _travels(value: object) -> bool:
+def _is_json(value: object) -> bool:
     try:
         json.dumps(value)
     except (TypeError, ValueError, RecursionError):

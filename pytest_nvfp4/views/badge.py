@@ -1,7 +1,7 @@
 """The badge: one line that says which profile a report earns, for a README or a web page.
 
 Two forms of the same badge: the JSON of a shields.io endpoint, and a drawing that needs nothing
-but itself. The colour repeats what the counts and the symbol say, so nobody has to see it.
+but itself. The colour repeats what the counts and the symbol say, so it need not be seen.
 """
 
 import json
@@ -12,6 +12,7 @@ from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.results import report as reports
 from pytest_nvfp4.results.files import publish
 from pytest_nvfp4.results.profile import Claim, earned
@@ -99,13 +100,13 @@ def _colour(claim: Claim) -> str:
 
 
 def form(path: Path) -> str:
-    """The form that a file name asks for, "svg" or "json"; ValueError for any other suffix.
+    """The form that a file name asks for, "svg" or "json"; UsageError for any other suffix.
 
     Call it before the run, so that a typing mistake does not cost one.
     """
     if path.suffix.lower() in (".svg", ".json"):
         return path.suffix[1:].lower()
-    raise ValueError(f"The badge {str(path)!r} must end in .svg or .json; give one of these names.")
+    raise UsageError(f"The badge {str(path)!r} must end in .svg or .json; give one of these names.")
 
 
 def write(path: Path, badge: Badge) -> None:

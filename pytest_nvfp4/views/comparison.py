@@ -18,7 +18,7 @@ from pytest_nvfp4.views.badge import Badge
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One report: its letter, the label that tells it from the others, its results by contract."""
+    """One report: its letter, its label, which no other has, and its results by contract id."""
 
     letter: str
     label: str

@@ -17,7 +17,7 @@ class Rejected(Exception):  # noqa: N818 - a rejection is an answer of the imple
         self.member = member
 
 
-class UnavailableError(Exception):
+class MissingImplementationError(Exception):
     """The implementation is not installed here, or in a version that the adapter does not know."""
 
 

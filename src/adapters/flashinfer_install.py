@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from .errors import UnavailableError
+from .errors import MissingImplementationError
 
 VERSIONS: Final = ("0.6.13", "0.7.4")
 """The releases whose behaviour is reviewed; each has a file in the folder deviations."""
@@ -35,20 +35,20 @@ class FlashInfer:
 def load() -> FlashInfer:
     """Import FlashInfer and torch.
 
-    Raises `UnavailableError` where one is missing, or FlashInfer is none of `VERSIONS`.
+    Raises `MissingImplementationError` where one is missing, or FlashInfer is none of `VERSIONS`.
     """
     _prepare()
     try:
         torch = importlib.import_module("torch")
         package = importlib.import_module("flashinfer")
     except ImportError as error:
-        raise UnavailableError(
+        raise MissingImplementationError(
             f"FlashInfer cannot be imported here ({error}); `make flashinfer` builds an "
             "environment with it and torch: run the suite with that one's Python"
         ) from None
     version = getattr(package, "__version__", "without a version")
     if version not in VERSIONS:
-        raise UnavailableError(
+        raise MissingImplementationError(
             f"FlashInfer {version} is installed, but this adapter knows {' and '.join(VERSIONS)}; "
             "install one of these"
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from .errors import Rejected, UnavailableError
+from .errors import MissingImplementationError, Rejected
 
 VERSION: Final = "0.25.0"
 SHA256: Final = "fcdaf1135e3d9e2be619f423c80c3288397470e85823fc6315b36598ad3297b7"
@@ -37,16 +37,16 @@ def make() -> "VllmAdapter":
 
 
 def _find() -> Path:
-    """The helper's file; `UnavailableError` where it is missing or not that of the release."""
+    """The helper's file, with the bytes of the release; else `MissingImplementationError`."""
     path = Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else _installed()
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise UnavailableError(
+        raise MissingImplementationError(
             f"{VARIABLE} is {str(path)!r}, which cannot be read ({error}); name a readable file"
         ) from None
     if found != SHA256:
-        raise UnavailableError(
+        raise MissingImplementationError(
             f"{path} is not the file that vLLM {VERSION} released (its SHA-256 is {found}); "
             f"name that file in {VARIABLE}"
         )
@@ -58,7 +58,7 @@ def _installed() -> Path:
     for folder in (spec and spec.submodule_search_locations) or ():
         if (path := Path(folder, _INSIDE)).is_file():
             return path
-    raise UnavailableError(
+    raise MissingImplementationError(
         f"vLLM is not installed here; install vllm=={VERSION}, or name that release's "
         f"vllm/{_INSIDE} in {VARIABLE}"
     )

@@ -1,4 +1,4 @@
-"""The strict reference implementation of an NVFP4 GEMM plan cache; it stands alone.
+"""The strict reference implementation of an NVFP4 GEMM plan cache, independent of the suite.
 
     options = resolve(os.environ)
     document = read_native(options.native_path, options.metadata)    # Rejected, or all of it
@@ -11,14 +11,17 @@
     session.complete()
     session.lookup(17, 5120, 6144)
 
-To learn what the contracts mean, read `plans`, `buckets` and `tactics`, then `environment` and
-`options`, then `native_document`, `flashinfer_import`, `merge` and `publication`: the documents.
-Then `plan_map`, `profiling`, `warm_up` and `session`: the running cache.
+To learn what the contracts mean, read the modules in this order:
+
+1. `plans`, `buckets` and `tactics`: the terms.
+2. `environment` and `options`: what must agree, and what a user can set.
+3. `native_document`, `flashinfer_import` and `publication`: the files.
+4. `plan_map`, `plan_cache`, `profiling`, `warm_up` and `session`: the running cache.
 """
 
 from typing import TYPE_CHECKING
 
-from .lazy import lazily
+from .lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from . import buckets, tactics
@@ -26,8 +29,7 @@ if TYPE_CHECKING:
     from .environment import ImportMetadata, NativeMetadata
     from .errors import Code, Rejected
     from .flashinfer_import import Import, read_flashinfer
-    from .merge import merged
-    from .native_document import Document, read_native
+    from .native_document import Document, merged, read_native
     from .options import Options, resolve
     from .plans import PlanKey, Plans
     from .publication import update
@@ -54,8 +56,8 @@ __all__ = [
     "update",
 ]
 
-if not TYPE_CHECKING:  # a type checker knows these names, and no others
-    __getattr__, __dir__ = lazily(
+if not TYPE_CHECKING:  # a type checker reads the imports above
+    __getattr__, __dir__ = lazy_attributes(
         __name__,
         {
             "buckets": (),
@@ -63,8 +65,7 @@ if not TYPE_CHECKING:  # a type checker knows these names, and no others
             "environment": ("ImportMetadata", "NativeMetadata"),
             "errors": ("Code", "Rejected"),
             "flashinfer_import": ("Import", "read_flashinfer"),
-            "merge": ("merged",),
-            "native_document": ("Document", "read_native"),
+            "native_document": ("Document", "merged", "read_native"),
             "options": ("Options", "resolve"),
             "plans": ("PlanKey", "Plans"),
             "publication": ("update",),

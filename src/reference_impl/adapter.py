@@ -1,7 +1,7 @@
-"""The reference behind the adapter interface, protocol version 1.
+"""The adapter of the reference, protocol version 1.
 
-Every method is one operation: plain JSON-able data in and out, a refusal as `Rejected`. Whatever
-is kept between two calls is a session.
+Each method is one operation of the adapter interface: JSON values in and out, and a rejection as
+`Rejected`. Sessions are the only state that is kept between calls.
 """
 
 import importlib
@@ -20,16 +20,16 @@ from . import (
     options,
     publication,
 )
-from .back_ends import BACK_END, NUMPY, BackEnd
-from .concurrency import plan_together
+from .back_ends import BACK_END, NUMPY
+from .concurrency import plan_concurrently
 from .environment import ImportMetadata, NativeMetadata
 from .errors import Rejected
 from .members import object_member, shown
-from .merge import merged
+from .native_document import merged
 from .options import Options
 from .plan_cache import Served
 from .plans import Plans, as_rows
-from .profiling import Profiler
+from .profiling import Profiler, TimerFactory
 from .scripted_timer import Script
 from .session import Session
 from .tactics import TACTICS, Tactic, digest
@@ -37,7 +37,7 @@ from .tactics import TACTICS, Tactic, digest
 PROTOCOL = 1
 DISTRIBUTION = "pytest-nvfp4"
 VERSION = "0.1.0"
-"""The version where the distribution is not installed, as in a bare checkout."""
+"""The version that is reported where the distribution is not installed."""
 
 CAPABILITIES = (
     "options",
@@ -57,22 +57,22 @@ CAPABILITIES = (
     "fresh-process",
     "gemm",
 )
-"""What is claimed on every back end; with a card also `device`."""
+"""The capabilities of every back end; a back end on a card adds `device`."""
 
 _Metadata = TypeVar("_Metadata", NativeMetadata, ImportMetadata)
 
 
 def make() -> "Adapter":
-    """A fresh adapter without sessions, on the back end that the process's environment names."""
+    """A new adapter, on the back end that the environment of the process selects."""
     return Adapter(os.environ)
 
 
 class Adapter:
-    """The operations of the interface; safe to call from several threads."""
+    """The operations of the adapter interface. Safe to call from several threads."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._back_end_name = back_ends.chosen(environment or {})
-        self._back_end: BackEnd | None = None
+        self._back_end: TimerFactory | None = None
         self._native: NativeMetadata | None = None
         self._import: ImportMetadata | None = None
         self._numbers = itertools.count(1)
@@ -80,10 +80,10 @@ class Adapter:
         self._profiler = Profiler()
         self._lock = threading.Lock()
 
-    # Facts
+    # Description
 
     def describe(self) -> dict[str, object]:
-        """Who this is, what it claims, and the environment it runs in."""
+        """Name, version, capabilities, tactics, and the environment of this machine."""
         return {
             "protocol": PROTOCOL,
             "name": options.PRODUCT,
@@ -100,7 +100,7 @@ class Adapter:
     def resolve(
         self, environment: dict[str, str], metadata: dict[str, object] | None = None
     ) -> dict[str, object]:
-        """The options that `environment` asks for, on this machine or on that of `metadata`."""
+        """The options that the variables in `environment` set, for this machine or `metadata`."""
         machine = None if metadata is None else _metadata(NativeMetadata, metadata, "metadata")
         found = self._options(environment, machine)
         return {
@@ -118,11 +118,11 @@ class Adapter:
         return buckets.bucket(_integer(m, "m"))
 
     def profiles(self, maximum: int) -> list[int]:
-        """The M that a warm-up up to `maximum` rows measures."""
+        """The values of M that a warm-up up to `maximum` rows measures."""
         return buckets.profiles(_integer(maximum, "maximum"))
 
     def tactic_digest(self, tactics: list[dict[str, object]]) -> str:
-        """The digest of any list of descriptors."""
+        """The digest of a list of tactic descriptors."""
         if not isinstance(tactics, list):
             raise TypeError(f"tactics is {shown(tactics)}; give a list of descriptors.")
         return digest([_tactic_from_json(item, index) for index, item in enumerate(tactics)])
@@ -132,7 +132,7 @@ class Adapter:
     def read_native(
         self, path: str, expected: dict[str, object], session: str | None = None
     ) -> dict[str, object]:
-        """The plans of a native file; with a session, installed there."""
+        """Read the plans of a native file; with a session, install them there."""
         environment = _metadata(NativeMetadata, expected, "expected")
         target = None if session is None else self._session(session)
         try:
@@ -149,7 +149,7 @@ class Adapter:
     def read_flashinfer(
         self, path: str, expected: dict[str, object], session: str | None = None
     ) -> dict[str, object]:
-        """The plans of a FlashInfer file; with a session, installed there."""
+        """Read the plans of a FlashInfer file; with a session, install them there."""
         environment = _metadata(ImportMetadata, expected, "expected")
         target = None if session is None else self._session(session)
         try:
@@ -168,7 +168,7 @@ class Adapter:
         return native_document.validate(document).render()
 
     def merge(self, prior: dict[str, object], current: dict[str, object]) -> dict[str, object]:
-        """Both documents in one; where both have a plan, the current one wins."""
+        """One document with the plans of both; where both have one, `current` wins."""
         earlier, later = native_document.validate(prior), native_document.validate(current)
         return merged(earlier, later).as_json()
 
@@ -180,7 +180,7 @@ class Adapter:
     # Sessions
 
     def open(self, environment: dict[str, str]) -> dict[str, str]:
-        """A session without plans; a wrong option rejects, and no file is touched."""
+        """Open a session without plans. A wrong option rejects; no file is read or written."""
         found = self._options(environment)
         expected = self._import_metadata()
         back_end = self._card() if self._on_card else None
@@ -211,7 +211,7 @@ class Adapter:
         return {"loaded": done.loaded, "tuned": done.tuned, "rejected": rejected}
 
     def complete(self, session: str) -> dict[str, object]:
-        """End the warm-up and save; a failed save is an answer and not a rejection."""
+        """End the warm-up and save. A failed save is part of the result, not a rejection."""
         return asdict(self._session(session).complete())
 
     def abandon(self, session: str) -> None:
@@ -228,7 +228,7 @@ class Adapter:
         capturing: bool = False,
         timings: dict[str, object] | None = None,
     ) -> dict[str, object]:
-        """The plan that serves M x N x K, tuned if it must be."""
+        """The plan for M x N x K, tuned if there is none."""
         target = self._session(session)
         if not isinstance(capturing, bool):
             raise TypeError(f"capturing is {shown(capturing)}; give true or false.")
@@ -242,33 +242,33 @@ class Adapter:
         load: str | None = None,
         timings: dict[str, object] | None = None,
     ) -> dict[str, object]:
-        """Plans for many requests at once, each from a thread of its own, beside a load."""
+        """Plans for concurrent requests, one thread each, and perhaps a load during a tuning."""
         target = self._session(session)
         plans: Plans = {}
         if load is not None:
             plans = native_document.read_native(_text(load, "load"), target.options.metadata).plans
-        together = plan_together(
+        answers = plan_concurrently(
             target,
             [(m, n, k) for m, n, k in _rows(requests, ("M", "N", "K"), "requests")],
             _back_end(timings),
             load=None if load is None else lambda: target.install(plans, "native"),
         )
         return {
-            "plans": [_outcome(one) for one in together.served],
-            "tunings": together.tunings,
-            "load": None if together.load is None else _as_json(together.load),
+            "plans": [_outcome(one) for one in answers.served],
+            "tunings": answers.tunings,
+            "load": None if answers.load is None else _as_json(answers.load),
         }
 
     def plans(self, session: str) -> list[dict[str, int]]:
-        """The session's ready map, sorted."""
+        """The ready plans of the session, sorted by shape."""
         return as_rows(self._session(session).plans())
 
     def stats(self, session: str) -> dict[str, object]:
-        """Where the session keeps its plans, and what it counted."""
+        """The path, the mode and the counts of the session."""
         return asdict(self._session(session).statistics())
 
     def trace(self, session: str) -> list[dict[str, object]]:
-        """What the last tuning of the session asked of its timer, in order."""
+        """The calls that the last tuning of the session made to its timer, in order."""
         return [step._asdict() for step in self._session(session).trace()]
 
     def times(self, session: str) -> dict[str, float]:
@@ -290,15 +290,15 @@ class Adapter:
     def gemm(
         self, m: int, n: int, k: int, tactic: int, seed: int, *, direct_sf: bool
     ) -> dict[str, object]:
-        """One product of random operands, with every byte that it can be judged by."""
+        """One product of random operands, with its operands and its output as bytes."""
         return self._case(m, n, k, tactic=tactic, seed=seed, direct_sf=direct_sf)
 
     def replay(self, m: int, n: int, k: int, tactic: int, seed: int) -> dict[str, object]:
-        """The same product, from a graph that captured one launch of it."""
+        """The product of `gemm`, from a captured graph of one launch."""
         return self._case(m, n, k, tactic=tactic, seed=seed, direct_sf=True, replayed=True)
 
     def _case(self, *shape: int, **how: object) -> dict[str, object]:
-        case = importlib.import_module(".gemm.case", __package__)  # numpy, where it is used
+        case = importlib.import_module(".gemm.case", __package__)  # imports numpy only here
         found: dict[str, object] = (
             case.card_case(self._card(), *shape, **how)
             if self._on_card
@@ -310,8 +310,8 @@ class Adapter:
     def _on_card(self) -> bool:
         return self._back_end_name != NUMPY
 
-    def _card(self) -> BackEnd:
-        """The one back end on the card, for all sessions and products."""
+    def _card(self) -> TimerFactory:
+        """The back end on the card, shared by all sessions and products."""
         with self._lock:
             if self._back_end is None:
                 self._back_end = back_ends.default_back_end(self._back_end_name)
@@ -351,7 +351,7 @@ def _as_json(rejected: Rejected) -> dict[str, str]:
     return {"code": rejected.code, "member": rejected.member, "message": rejected.message}
 
 
-# Arguments: a caller's mistake is a TypeError or ValueError and never a rejection.
+# Arguments: a mistake of the caller raises TypeError or ValueError, and is not a rejection.
 
 
 def _text(value: object, name: str) -> str:
@@ -366,7 +366,7 @@ def _integer(value: object, name: str) -> int:
     return value
 
 
-def _back_end(timings: object) -> BackEnd | None:
+def _back_end(timings: object) -> TimerFactory | None:
     return None if timings is None else Script.from_json(timings)
 
 

@@ -1,24 +1,24 @@
-"""What tuning needs from a back end, and which one this process uses.
+"""The choice of the back end that measures.
 
-    NVFP4_REFERENCE_BACK_END   numpy (on every CPU, and the default), cupy (an NVIDIA card),
-                               flashinfer (FlashInfer's own runner, on compute capability 12), or
-                               auto: cupy where a card, its driver, nvcc and CUTLASS are
-                               found, and numpy elsewhere
+    NVFP4_REFERENCE_BACK_END   numpy: every CPU; the default
+                               cupy: an NVIDIA card
+                               flashinfer: FlashInfer's runner, on compute capability 12
+                               auto: cupy where a card, its driver, nvcc and CUTLASS are found,
+                               else numpy
 
-The environment of tuned plans is that of the back end: what was measured on a card is never taken
-for what a CPU would choose. A back end that is asked for and cannot run is a rejection, and no
-other one takes its place.
+Plans carry the environment of the back end that tuned them, so plans that were measured on a card
+are never used on a CPU. A selected back end that cannot run is rejected; no other one replaces it.
 """
 
 import importlib
 import os
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from .environment import ImportMetadata, NativeMetadata
 from .errors import Rejected
 from .members import shown
-from .profiling import Timer
+from .profiling import TimerFactory
 
 BACK_END = "NVFP4_REFERENCE_BACK_END"
 NUMPY, CUPY, FLASHINFER, AUTO = "numpy", "cupy", "flashinfer", "auto"
@@ -27,16 +27,8 @@ _PACKAGE = f"{__package__}.gemm"
 _CARDS = {CUPY: "CupyBackend", FLASHINFER: "FlashInferBackend"}
 
 
-class BackEnd(Protocol):
-    """Makes products to measure, on operands of its own: a caller's tensors are never touched."""
-
-    def timer(self, m: int, n: int, k: int) -> Timer[Any]:
-        """A timer of the product of M x N x K; it touches no more than M rows."""
-        ...
-
-
 def chosen(environment: Mapping[str, str]) -> str:
-    """The back end's name; rejects `configuration` for one that does not exist."""
+    """The name of the selected back end; rejects `configuration` for an unknown one."""
     name = environment.get(BACK_END) or NUMPY
     if name == AUTO:
         return NUMPY if _card(CUPY).reason() else CUPY
@@ -49,13 +41,13 @@ def chosen(environment: Mapping[str, str]) -> str:
     return name
 
 
-def default_back_end(name: str = NUMPY) -> BackEnd:
-    """A back end of this installation, imported when it is first needed.
+def default_back_end(name: str = NUMPY) -> TimerFactory:
+    """The back end `name`, imported here.
 
-    A LookupError where there is none: measuring was asked for, and making up times is no answer.
+    `LookupError` where this installation has none, since no times can be measured then.
     """
     if name in _CARDS:
-        return cast(BackEnd, _card(name))
+        return cast(TimerFactory, _card(name))
     try:
         gemm = importlib.import_module(_PACKAGE)
     except ModuleNotFoundError as error:
@@ -63,9 +55,9 @@ def default_back_end(name: str = NUMPY) -> BackEnd:
             raise
         raise LookupError(
             "no GEMM back end is installed, so nothing can be measured; "
-            "give scripted timings or a back end of your own."
+            "pass scripted timings or a back end of your own."
         ) from None
-    return cast(BackEnd, gemm.NumpyBackend())
+    return cast(TimerFactory, gemm.NumpyBackend())
 
 
 def native_metadata(name: str) -> NativeMetadata:
@@ -80,7 +72,7 @@ def native_metadata(name: str) -> NativeMetadata:
 
 
 def import_metadata(name: str) -> ImportMetadata:
-    """What an imported document must name; rejects as `native_metadata`."""
+    """The metadata that an imported document must have; rejects as `native_metadata` does."""
     if name == NUMPY:
         return ImportMetadata.of_this_machine()
     try:

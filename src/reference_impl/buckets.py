@@ -1,8 +1,8 @@
 """The hybrid M buckets: which plan serves a request of M rows.
 
-Plans are tuned for a few values of M only. `bucket` rounds a request up to the M that serves it;
-`profiles` lists the M that a warm-up measures. The two must agree, or a plan that was tuned is
-never found (FlashInfer users met exactly this as NaN at M = 2001): see `profile_buckets`.
+Plans are tuned for a few values of M. `bucket` rounds a request's M up to the M that serves it;
+`profiles` lists the values of M that a warm-up measures. The two must agree, or a tuned plan is
+never found, which FlashInfer users saw as NaN at M = 2001; see `profile_buckets`.
 
 Source: FlashInfer fused_moe/utils.py, hybrid bucket functions.
 """
@@ -17,11 +17,11 @@ _LARGE_POWERS = tuple(1 << exponent for exponent in range(13, 31))  # 8192 .. 2*
 _BOUNDARIES = _POWERS + _STEPS_OF_256 + _STEPS_OF_512 + _LARGE_POWERS
 
 HYBRID_BUCKETS = frozenset(_BOUNDARIES)
-"""Every bucket that a document can hold, since M is a signed 32-bit integer there."""
+"""Every bucket that a document can hold; M is a signed 32-bit integer in a document."""
 
 
 def bucket(m: int) -> int:
-    """The bucket that serves `m` rows: the smallest bucket that is not below `m`."""
+    """The bucket that serves `m` rows: the smallest one that is at least `m`."""
     if m <= 0:
         return 1
     if m <= 256:
@@ -34,7 +34,7 @@ def bucket(m: int) -> int:
 
 
 def bucket_table(largest: int) -> tuple[int, ...]:
-    """`bucket` of every M from 0 to `largest`, which has to be a bucket itself."""
+    """`bucket(m)` for each m from 0 to `largest`, which must be a bucket."""
     found = [1]
     for boundary in profiles(largest):
         found += [boundary] * (boundary + 1 - len(found))
@@ -42,7 +42,10 @@ def bucket_table(largest: int) -> tuple[int, ...]:
 
 
 def profiles(maximum: int) -> list[int]:
-    """The M that a warm-up up to `maximum` rows measures, ascending; `maximum` is always one."""
+    """The values of M that a warm-up up to `maximum` rows measures, ascending.
+
+    The last one is `maximum` itself. `ValueError` for a maximum below 1.
+    """
     if maximum < 1:
         raise ValueError(f"the maximum M is {maximum}; give the largest batch, at least 1.")
     below = [boundary for boundary in _BOUNDARIES if boundary < maximum]
@@ -56,7 +59,7 @@ def profiles(maximum: int) -> list[int]:
 def profile_buckets(maximum: int) -> list[int]:
     """The buckets under which the plans of `profiles(maximum)` are kept, ascending.
 
-    A maximum between two boundaries is measured as it is, since no caller owns larger buffers,
-    and kept under the bucket that lookup will ask for: 3000 is kept as 3072.
+    A maximum between two buckets is measured at that M, since the caller's buffers are not larger.
+    Its plan is kept under the bucket that a lookup uses: 3000 under 3072.
     """
     return [bucket(profile) for profile in profiles(maximum)]

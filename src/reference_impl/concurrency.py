@@ -1,9 +1,9 @@
-"""Ask for many plans at the same moment, to see what threads do to each other.
+"""Concurrent requests for plans, with tunings that overlap for certain.
 
-Where nobody is slow, requests that come "at once" come one after another, and nothing is seen. So
-the clock of the tunings stands still until every request has been answered, waits for a tuning, or
-has begun one of its own; and until a load has been done or refused. Whoever waits where it must not
-makes this end in an error after a while, and not in a deadlock.
+Requests from several threads would finish one after another, since a scripted tuning takes no time.
+So every tuning is held until each request is answered, waits for a tuning, or tunes itself, and
+until the load is done or rejected. A request or a load that waits where it must not ends in
+`TimeoutError` after `PATIENCE_SECONDS`, not in a deadlock.
 """
 
 import threading
@@ -11,49 +11,46 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .back_ends import BackEnd
 from .errors import Rejected
 from .plan_cache import PlanCache, Served
-from .profiling import Timer
+from .profiling import Timer, TimerFactory
 
 PATIENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """The outcome of each request, how many tunings began, and why the load was refused if so."""
+class ConcurrentAnswers:
+    """The result of each request, the number of tunings, and the rejection of the load, if any."""
 
     served: list[Served | Rejected]
     tunings: int
     load: Rejected | None
 
 
-def plan_together(
+def plan_concurrently(
     cache: PlanCache,
     requests: Sequence[tuple[int, int, int]],
-    back_end: BackEnd | None = None,
+    back_end: TimerFactory | None = None,
     *,
     load: Callable[[], object] | None = None,
-) -> Together:
-    """Ask for each (M, N, K) in a thread of its own, and load once a tuning has begun.
+) -> ConcurrentAnswers:
+    """Request each (M, N, K) in a thread of its own, and call `load` once a tuning has begun.
 
-    The threads are released together. What is no rejection is raised here once all have ended,
-    an interrupt before the errors that it caused in others.
+    The threads start together. An exception other than `Rejected` is raised here when all threads
+    have ended; an interrupt comes before the errors that it caused in other threads.
     """
-    clock = _StandingClock(
-        lambda: back_end or cache.back_end(), len(requests), loads=load is not None
-    )
+    held = _HeldBackEnd(lambda: back_end or cache.back_end(), len(requests), loads=load is not None)
     barrier = threading.Barrier(max(1, len(requests)))
     outcomes: list[Served | Rejected | BaseException | None] = [None] * len(requests)
 
     def ask(index: int) -> None:
         try:
             barrier.wait()
-            outcomes[index] = cache.plan(*requests[index], back_end=clock, on_wait=clock.arrive)
+            outcomes[index] = cache.plan(*requests[index], back_end=held, on_wait=held.arrive)
         except BaseException as error:  # raised below, in the caller's thread
             outcomes[index] = error
         finally:
-            clock.arrive(ended=True)
+            held.arrive(ended=True)
 
     threads = [threading.Thread(target=ask, args=(index,)) for index in range(len(requests))]
     started = []
@@ -63,15 +60,15 @@ def plan_together(
             thread.start()
             started.append(thread)
         if load is not None:
-            clock.wait_for_a_tuning()
+            held.wait_for_a_tuning()
             try:
                 load()
             except Rejected as rejected:
                 refused = rejected
             finally:
-                clock.loaded()
+                held.loaded()
     except BaseException:
-        barrier.abort()  # some thread could not start: the others would wait for it
+        barrier.abort()  # a thread could not start, and the others would wait for it
         raise
     finally:
         for thread in started:
@@ -83,22 +80,22 @@ def plan_together(
     for fault in sorted(faults, key=lambda one: isinstance(one, Exception)):
         raise fault
     answers = [one for one in outcomes if isinstance(one, Served | Rejected)]
-    return Together(answers, clock.tunings, refused)
+    return ConcurrentAnswers(answers, held.tunings, refused)
 
 
-class _StandingClock:
-    """A back end whose timers run nothing before everybody has arrived, and the load is done.
+class _HeldBackEnd:
+    """A back end whose timers wait until all requests have arrived and the load is done.
 
-    It also counts its timers: one for each tuning.
+    It counts its timers, one for each tuning.
     """
 
-    def __init__(self, back_end: Callable[[], BackEnd], requests: int, *, loads: bool) -> None:
+    def __init__(self, back_end: Callable[[], TimerFactory], requests: int, *, loads: bool) -> None:
         self._back_end = back_end
         self._changed = threading.Condition()
         self._requests = requests
-        self._arrived: set[int] = set()  # threads that were answered, wait, or tune
+        self._arrived: set[int] = set()  # threads that are answered, wait, or tune
         self._ended = 0
-        self._load_is_due = loads
+        self._load_pending = loads
         self.tunings = 0
 
     def timer(self, m: int, n: int, k: int) -> Timer[Any]:
@@ -111,10 +108,10 @@ class _StandingClock:
         return self._back_end().timer(m, n, k)
 
     def _may_run(self) -> bool:
-        return len(self._arrived) == self._requests and not self._load_is_due
+        return len(self._arrived) == self._requests and not self._load_pending
 
     def arrive(self, *, ended: bool = False) -> None:
-        """Note that the calling thread has come as far as it can before the clock runs."""
+        """Record that the calling thread cannot proceed before the held tunings run."""
         with self._changed:
             self._arrived.add(threading.get_ident())
             self._ended += ended
@@ -122,14 +119,14 @@ class _StandingClock:
 
     def loaded(self) -> None:
         with self._changed:
-            self._load_is_due = False
+            self._load_pending = False
             self._changed.notify_all()
 
     def wait_for_a_tuning(self) -> None:
-        """Return once a tuning has begun, or no request is left that could begin one."""
+        """Return when a tuning has begun, or every request has ended."""
         with self._changed:
             begun = self._changed.wait_for(
                 lambda: self.tunings > 0 or self._ended == self._requests, PATIENCE_SECONDS
             )
             if not begun:
-                raise TimeoutError("no tuning began, although a request has not been answered.")
+                raise TimeoutError("no tuning began, although a request is not answered yet.")

@@ -1,12 +1,12 @@
-"""What a session tells about itself: counts, and one line in the log for each phase.
+"""Diagnostics of a session: counts, log lines and an audit event.
 
-A line is `nvfp4` and a JSON object, so that people and programs can read it. There is one when a
-session opens, loads, has warmed up and has completed; one for each rejected document, with its
-code and member; and one for each shape that is first missed after warm-up. A request that finds
-its plan logs nothing, and no line about a request holds a path or a value of the environment.
+A log line is `nvfp4` and a JSON object. A session logs one line when it opens, loads, has warmed up
+and has completed; one for each rejected document, with code and member; and one for each shape that
+is missed for the first time after the warm-up. A request that finds its plan logs nothing, and no
+line about a request contains a path or a value of the environment.
 
-Whoever watches the process, such as a test that requires a frozen map, need not know any session:
-each one announces itself by an audit event, `nvfp4.plan_cache`, with its `Account`.
+A test that requires a frozen map watches sessions that it does not create. So each session raises
+the audit event `nvfp4.plan_cache` with its `Account`.
 """
 
 import hashlib
@@ -28,11 +28,11 @@ _logger = logging.getLogger(__package__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Where a session keeps its plans, and what it counted.
+    """The path, the mode and the counts of a session.
 
-    `loaded` plans installed from documents, `tuned` plans measured, `rejected` documents refused,
-    `saved` plans in the file that the last completion wrote, `lazy` lookups after completion that
-    found nothing; a lookup that shared another's tuning is not counted again.
+    `loaded`: plans installed from documents. `tuned`: plans measured. `rejected`: documents
+    rejected. `saved`: plans in the file that the last completion wrote. `lazy`: lookups after
+    completion that found no plan; a lookup that waited for another's tuning is not counted.
     """
 
     path: str | None = None
@@ -45,7 +45,7 @@ class Statistics:
 
 
 class Counters:
-    """The numbers behind `Statistics`; every change and every reading is of one moment."""
+    """The counts of `Statistics`; each change and each reading is atomic."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,17 +53,17 @@ class Counters:
         self._reported: set[PlanKey] = set()
 
     def add(self, name: Literal["loaded", "tuned", "rejected"], number: int = 1) -> None:
-        """Count `number` more."""
+        """Add `number` to a count."""
         with self._lock:
             self._counts[name] += number
 
     def saved(self, number: int) -> None:
-        """The file holds `number` plans as of now; 0 where it was not written."""
+        """Set the number of plans in the file; 0 where it was not written."""
         with self._lock:
             self._counts["saved"] = number
 
     def missed(self, key: PlanKey) -> bool:
-        """Count a lookup after completion that found nothing; is it the first of its shape?"""
+        """Count a lookup after completion without a plan; whether it is the first of its shape."""
         with self._lock:
             self._counts["lazy"] += 1
             first = key not in self._reported
@@ -71,49 +71,49 @@ class Counters:
         return first
 
     def statistics(self, path: str | None, mode: Mode) -> Statistics:
-        """All counts, from one moment."""
+        """All counts, read atomically."""
         with self._lock:
             return Statistics(path=path, mode=mode, **self._counts)
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a session counted and which plans it serves, to be asked at any time, closed or not."""
+    """Functions that return a session's counts and plans at any time, also after it is closed."""
 
     statistics: Callable[[], Statistics]
     plans: Callable[[], Plans]
 
 
 def announce(account: Account) -> None:
-    """Tell whoever listens that there is a new session."""
+    """Raise the audit event of a new session."""
     sys.audit("nvfp4.plan_cache", account)
 
 
 def map_digest(plans: Mapping[PlanKey, int]) -> str:
-    """16 hex digits of the shapes and tactics of a map: two processes ran the same plans."""
+    """16 hex digits over the shapes and tactics of a map; equal for equal plans."""
     rows = "".join(f"{m},{n},{k}:{tactic}\n" for (m, n, k), tactic in sorted(plans.items()))
     return hashlib.sha256(rows.encode()).hexdigest()[:16]
 
 
 def log_phase(phase: Literal["open", "load", "warm-up", "complete"], **facts: object) -> None:
-    """One line about a phase of a session."""
+    """Log a phase of a session."""
     _log(logging.INFO, {"phase": phase, **facts})
 
 
 def log_warnings(sentences: Iterable[str]) -> None:
-    """What the options have to say."""
+    """Log warnings, such as those of the options."""
     for sentence in sentences:
         _log(logging.WARNING, {"warning": sentence})
 
 
 def log_rejection(what: str, rejected: Rejected) -> None:
-    """A document, or its publication, was refused."""
+    """Log the rejection of a document or of its publication."""
     facts = {"code": rejected.code, "member": rejected.member, "message": rejected.message}
     _log(logging.WARNING, {"rejected": what, **facts})
 
 
 def log_lazy_miss(key: PlanKey, m: int) -> None:
-    """A shape that no warm-up covered was asked for."""
+    """Log a request for a shape that no warm-up covered."""
     _log(logging.WARNING, {"lazy": {"m": m, "bucket": key.m, "n": key.n, "k": key.k}})
 
 

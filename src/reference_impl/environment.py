@@ -1,8 +1,8 @@
-"""The environment that a plan was tuned in: what must agree before a stored plan may be used.
+"""The environment in which a plan was tuned, and which must agree before the plan is used.
 
-A tactic that won on one GPU, library or kernel revision is only a guess on another. So every
-document opens with metadata, a document whose metadata differ in one field is refused as a whole,
-and each environment has a directory of its own.
+The fastest tactic on one GPU, library or kernel revision need not be the fastest on another. So
+each document begins with metadata; a document is rejected as a whole where one field differs; and
+each environment has a directory of its own.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ FORMAT = "vllm.cpp_nvfp4_autotune_v1"
 DEFAULT_DELAY_MICROSECONDS = 5000
 
 INDETERMINATE = frozenset({"", "unknown", "None"})
-"""What a failed probe leaves behind. "not-applicable" is not among them: it is an answer."""
+"""The values that a failed probe reports. "not-applicable" is a valid value."""
 
 NOT_APPLICABLE = "not-applicable"
 
@@ -36,7 +36,6 @@ _KERNEL_SOURCES = (
     "gemm/product.py",
     "gemm/quantization.py",
     "gemm/scale_layout.py",
-    "gemm/stream_k.py",
 )
 
 
@@ -44,8 +43,9 @@ _KERNEL_SOURCES = (
 class NativeMetadata:
     """The 18 compatibility fields of a native document.
 
-    `architecture` is the encoded SM (121 for sm_121a, 0 without a GPU), `delay_microseconds`,
-    `repeats` and `warmups` say how plans were timed, `build_id` which kernel sources were built.
+    `architecture` is the number of the SM: 121 for sm_121a, 0 without a GPU.
+    `delay_microseconds`, `repeats` and `warmups` describe how plans were timed. `build_id`
+    identifies the kernel sources.
     """
 
     architecture: int
@@ -69,7 +69,7 @@ class NativeMetadata:
 
     @classmethod
     def of_this_machine(cls) -> Self:
-        """The environment of the NumPy back end, which runs on every CPU alike."""
+        """The environment of the NumPy back end."""
         return cls.tuned_here(
             architecture=0,
             build_id=build_id(),
@@ -94,9 +94,9 @@ class NativeMetadata:
         tactic_descriptor_digest: str | None = None,
         tactic_set_version: int = tactics.TACTIC_SET_VERSION,
     ) -> Self:
-        """The environment of a back end: what it runs on, and how all of them time and lay out.
+        """The environment of a back end: the given fields, and those that all back ends share.
 
-        The digest is that of all 32 tactics, unless one is given.
+        Without `tactic_descriptor_digest`, it is the digest of all 32 tactics.
         """
         return cls(
             architecture=architecture,
@@ -121,9 +121,9 @@ class NativeMetadata:
 
     @classmethod
     def from_json(cls, found: Object, path: str = "_metadata") -> Self:
-        """Take all 18 fields from a JSON object; other members are ignored.
+        """Read all 18 fields from a JSON object; other members are ignored.
 
-        Rejects `missing-field` and `wrong-type`, with the field under `path`.
+        Rejects `missing-field` and `wrong-type`; the member is the field below `path`.
         """
         integers = {
             name: integer_member(found, name, path, limits)
@@ -132,21 +132,21 @@ class NativeMetadata:
         return cls(**integers, **{name: text_member(found, name, path) for name in _TEXT_FIELDS})  # type: ignore[arg-type]
 
     def as_json(self) -> dict[str, object]:
-        """The fields as a JSON object, in the sorted order of the document."""
+        """The fields as a JSON object, sorted by name as in a document."""
         return {name: getattr(self, name) for name in _NATIVE_FIELDS}
 
     def require(self, expected: "NativeMetadata") -> None:
-        """Reject unless these metadata, found in a document, are those of `expected`.
+        """Reject unless these metadata of a document equal `expected`.
 
-        An indeterminate value matches nothing, not even itself: a probe that failed twice has
-        not shown that two machines agree.
+        An indeterminate value is rejected even where both have it: a probe that failed on two
+        machines does not show that they agree.
         """
         if self.format != FORMAT:
             raise Rejected(
                 "unknown-format",
                 "_metadata.format",
-                f"_metadata.format is {shown(self.format)}, and only {FORMAT!r} can be read here; "
-                "leave this file to the version that wrote it and name another path.",
+                f"_metadata.format is {shown(self.format)}, and only {FORMAT!r} can be read; "
+                "keep this file for the version that wrote it and name another path.",
             )
         for name in _TEXT_FIELDS:
             for value in (getattr(self, name), getattr(expected, name)):
@@ -164,7 +164,7 @@ class NativeMetadata:
             raise _foreign(difference, getattr(self, difference), getattr(expected, difference))
 
     def difference(self, other: "NativeMetadata") -> str | None:
-        """The name of the first field in which two environments differ; None where they agree."""
+        """The name of the first field that differs between two environments; None if none does."""
         for name in _NATIVE_FIELDS:
             if getattr(self, name) != getattr(other, name):
                 return name
@@ -172,7 +172,7 @@ class NativeMetadata:
 
     @property
     def identity(self) -> Identity:
-        """The part of the environment that every plan repeats."""
+        """The fields of the environment that each plan of a document repeats."""
         return Identity(
             architecture=self.architecture,
             device_ordinal=self.device_ordinal,
@@ -184,23 +184,23 @@ class NativeMetadata:
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits of all 18 fields and of nothing else."""
+        """16 hex digits over all 18 fields and nothing else."""
         return self._digest()[:16]
 
     @property
     def directory(self) -> str:
-        """A directory name of this environment alone, the same in every process.
+        """The directory name of this environment, the same in every process.
 
-        The readable part may coincide ("NVIDIA GB10" and "NVIDIA_GB10" look alike); the digest,
-        which covers every field as it is, keeps the names apart. Its first half is the
-        fingerprint. At most 130 bytes of ASCII, whatever the device is called.
+        The readable part need not be unique ("NVIDIA GB10" and "NVIDIA_GB10" give the same text);
+        the digest over all fields is. Its first half is the fingerprint. At most 130 bytes of
+        ASCII, whatever the name of the device.
         """
         device = re.sub(r"[^A-Za-z0-9.-]+", "_", self.gpu)[:64]
         return f"sm{self.architecture}-{device}-{self._digest()[:32]}"
 
     @property
     def format_directory(self) -> str:
-        """The format as a directory name: as it is where it can be one, else marked by a digest."""
+        """The directory name of the format: its text where that can be one, else a digest."""
         if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", self.format):
             return self.format
         return f"format-{self._digest()[:32]}"
@@ -212,7 +212,7 @@ class NativeMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportMetadata:
-    """The six fields, all text, by which a FlashInfer document names its environment.
+    """The six text fields by which a FlashInfer document describes its environment.
 
     Source: FlashInfer 0.6.13 autotuner.py:150-196.
     """
@@ -226,7 +226,7 @@ class ImportMetadata:
 
     @classmethod
     def of_this_machine(cls) -> Self:
-        """What an imported document must name to be used by the NumPy back end."""
+        """The metadata that an imported document must have for the NumPy back end."""
         return cls(
             flashinfer_version="0.6.13",
             cuda_version=NOT_APPLICABLE,
@@ -238,7 +238,7 @@ class ImportMetadata:
 
     @classmethod
     def from_json(cls, found: Object, path: str = "_metadata") -> Self:
-        """Take all six fields from a JSON object; rejects as `NativeMetadata.from_json`."""
+        """Read all six fields from a JSON object; rejects as `NativeMetadata.from_json` does."""
         return cls(**{name: text_member(found, name, path) for name in _IMPORT_FIELDS})
 
     def as_json(self) -> dict[str, object]:
@@ -246,7 +246,7 @@ class ImportMetadata:
         return {name: getattr(self, name) for name in _IMPORT_FIELDS}
 
     def require(self, expected: "ImportMetadata") -> None:
-        """Reject unless each field, found in a document, equals `expected` or is exactly `*`."""
+        """Reject unless each field of a document equals that of `expected` or is exactly `*`."""
         for name in _IMPORT_FIELDS:
             found, wanted = getattr(self, name), getattr(expected, name)
             if found not in ("*", wanted):
@@ -254,10 +254,10 @@ class ImportMetadata:
 
 
 def build_id() -> str:
-    """16 hex digits of the sources that decide what a tactic id computes.
+    """16 hex digits over the sources that decide what a tactic computes.
 
-    Only those: a digest of everything would throw all plans away with every edit of a comment
-    elsewhere, and a version number would keep them when a kernel changes.
+    A digest over all sources would discard all plans with every edit elsewhere, and a version
+    number would keep them when a kernel changes.
     """
     digest = hashlib.sha256()
     for name in _KERNEL_SOURCES:
@@ -267,7 +267,7 @@ def build_id() -> str:
 
 
 def _processor() -> str:
-    return f"NumPy on {platform.machine() or 'a processor without a name'}"
+    return f"NumPy on {platform.machine() or 'an unknown processor'}"
 
 
 def _foreign(name: str, found: object, wanted: object) -> Rejected:
@@ -283,8 +283,8 @@ def _indeterminate(name: str, value: str) -> Rejected:
     return Rejected(
         "indeterminate-environment",
         f"_metadata.{name}",
-        f"_metadata.{name} is {value!r}, so nobody can tell whether the environments agree; "
-        "repair the probe that fills it and tune again.",
+        f"_metadata.{name} is {value!r}, so the environments cannot be compared; "
+        "repair the probe that sets it and tune again.",
     )
 
 

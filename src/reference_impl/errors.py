@@ -1,8 +1,8 @@
-"""The one exception with which the reference says no.
+"""The errors of the reference.
 
-A rejection is an answer and not an accident: a document, an option, a publication or a lookup was
-refused for a stated reason. Anything else that is raised here (`TypeError`, `ValueError`) is a
-mistake in the calling code.
+`Rejected` is an answer: a document, an option, a publication or a lookup is refused for a stated
+reason. `TypeError` and `ValueError` are mistakes of the calling code. The other classes are faults
+of a device or of an installation.
 """
 
 from typing import Literal
@@ -33,12 +33,12 @@ Code = Literal[
 ]
 
 
-class Rejected(Exception):  # noqa: N818 - it is an answer, not a fault
+class Rejected(Exception):  # noqa: N818 - a rejection is an answer, not a fault
     """The reference refuses a document, an option, a publication or a lookup as a whole.
 
-    `code` is the kind of reason; `member` names the offending place: a member such as
-    `plans[3].tactic_id`, an environment variable, a path, a session or a shape "M,N,K", and ""
-    for the document as a whole. `str()` is one sentence: what was wrong, where, what to do.
+    `code` is the kind of reason. `member` names the place that is wrong: a member such as
+    `plans[3].tactic_id`, an environment variable, a path, a session, a shape "M,N,K", or "" for
+    the whole document. `str()` is one sentence: what is wrong, where, and what to do.
     """
 
     def __init__(self, code: Code, member: str, message: str) -> None:
@@ -52,8 +52,25 @@ class Rejected(Exception):  # noqa: N818 - it is an answer, not a fault
 
 
 class NestedTuningError(RuntimeError):
-    """A timer asked for a plan while it was being used to tune one; it could wait for itself."""
+    """A timer asked for a plan while a tuning was using it, where it could wait for itself."""
 
 
 class DeviceError(RuntimeError):
-    """This process can no longer use its device: no fault of one tactic, so it ends the tuning."""
+    """This process can no longer use its device. The fault is not one tactic's; the tuning ends."""
+
+
+class LaunchError(RuntimeError):
+    """One tactic did not run. The device still works, so other tactics can run."""
+
+
+class UnavailableError(LookupError):
+    """A back end cannot run here; the sentence says what is missing and what to do."""
+
+
+class BuildError(UnavailableError):
+    """The kernels could not be built; the notes of the error hold the compiler's output."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or the name of its type where it has no text."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

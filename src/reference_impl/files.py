@@ -1,7 +1,7 @@
-"""Read a regular file whole, without ever blocking on something that is none.
+"""Read a regular file whole, and never block on a file of another kind.
 
-Every system call goes through `os` by attribute, here and in `publication`, so that the tests can
-watch their order and inject faults.
+Here and in `publication`, each system call is an attribute of `os`, so that tests can record the
+order of calls and inject faults.
 """
 
 import errno
@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 from .errors import Rejected
 
 SIZE_LIMIT = 64 * 2**20
-"""Bytes that a document may have: some three hundred thousand plans."""
+"""The most bytes of a document: about 300,000 plans."""
 
 _INTERRUPTIONS = 100
 
@@ -23,10 +23,10 @@ _T = TypeVar("_T")
 
 
 def uninterrupted(call: Callable[_P, _T], *arguments: _P.args, **named: _P.kwargs) -> _T:
-    """The result of a system call, repeated while a signal interrupts it.
+    """The result of a system call, which is repeated while a signal interrupts it.
 
-    Python repeats most calls by itself; this holds for those that it does not, and gives up on a
-    call that does nothing else. Not for `close`, whose descriptor is gone either way.
+    Python itself repeats most calls; this covers the others. After 100 interruptions the error is
+    raised. Do not use it for `close`, which releases the descriptor even when it is interrupted.
     """
     for _ in range(_INTERRUPTIONS):
         try:
@@ -39,9 +39,9 @@ def uninterrupted(call: Callable[_P, _T], *arguments: _P.args, **named: _P.kwarg
 def read_regular(path: str) -> bytes:
     """The bytes of the regular file at `path`, through symbolic links.
 
-    Rejects `not-regular`, `unreadable` and `too-large`. The kind is looked at before opening,
-    since opening a device can already do something, and again on the open descriptor, since the
-    name may have got another file in between.
+    Rejects `not-regular`, `unreadable` and `too-large`. The kind of file is checked before it is
+    opened, since opening a device can have an effect, and again on the open descriptor, since
+    another file can take the name in between.
     """
     try:
         _require_regular(uninterrupted(os.stat, path), path)
@@ -51,24 +51,24 @@ def read_regular(path: str) -> bytes:
             _require_regular(uninterrupted(os.fstat, descriptor), path)
             return _read(descriptor)
         finally:
-            with suppress(OSError):  # everything was read or the reading has failed
+            with suppress(OSError):  # all is read, or an error is already raised
                 os.close(descriptor)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket took the name between the two looks
+        if error.errno == errno.ENXIO:  # a socket took the name between the two checks
             raise _not_regular(path) from None
         raise Rejected(
             "unreadable",
             "",
-            f"{path} cannot be read ({reason(error)}); check path and permissions.",
+            f"{path} cannot be read ({reason(error)}); check the path and its permissions.",
         ) from None
-    except ValueError as error:  # a NUL in the path, or text that no file name can hold
+    except ValueError as error:  # a NUL in the path, or text that cannot be a file name
         raise Rejected(
             "unreadable", "", f"{path!r} cannot be a path ({error}); name an existing file."
         ) from None
 
 
 def reason(error: OSError) -> str:
-    """What the system said, in its own words."""
+    """The system's text for an error."""
     return error.strerror or type(error).__name__
 
 
@@ -91,7 +91,7 @@ def _require_regular(status: os.stat_result, path: str) -> None:
 
 
 def _not_regular(path: str) -> Rejected:
-    return Rejected("not-regular", "", f"{path} is not a regular file; name one that is.")
+    return Rejected("not-regular", "", f"{path} is not a regular file; name a regular file.")
 
 
 def _too_large() -> Rejected:

@@ -1,15 +1,15 @@
-r"""Import the autotune file that FlashInfer wrote, read-only and by a grammar.
+r"""Import the autotune file that FlashInfer wrote; the file is only read.
 
-FlashInfer keys its plans by `str()` of a Python tuple. Evaluating such a key would run whatever a
-file says, and a tolerant parser would let a damaged key mean another plan. Here a key matches to
-the character or the document is rejected:
+The key of a plan in this file is the `str()` of a Python tuple. To evaluate a key would run code
+from the file, and a lenient parser would read a damaged key as another plan. So a key must match
+this text exactly, or the document is rejected:
 
     ('fp4_gemm', 'CutlassFp4GemmRunner',
      ((M, K/2), (K/2, N), (-1, K/16), (K/16, N), (), (0,), (-1, N), (0,), (0,), (-1,)), ())
 
-on one line. The ten shapes are activation, weight, activation scales, weight scales, alpha, output
-type, output, block size, flag and workspace. As every plan has exactly one such spelling, two
-members cannot name one plan.
+on one line. The ten shapes are those of activation, weight, activation scales, weight scales,
+alpha, output type, output, block size, flag and workspace. Each plan has exactly one such spelling,
+so two different keys cannot name one plan.
 
 Source: FlashInfer 0.6.13 autotuner.py:978-1013 (keys), 1813-1900 (loading).
 """
@@ -40,22 +40,25 @@ _OPERATION = re.compile(r"""\s*\(\s*(?:'([^']*)'|"([^"]*)")""")
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What a FlashInfer document holds for us: its plans, and how many foreign members."""
+    """The plans of a FlashInfer document, and the number of entries of other operations."""
 
     plans: Plans
     ignored: int
 
 
 def read_flashinfer(path: str, expected: ImportMetadata) -> Import:
-    """Import the file at `path`, tuned in the environment `expected`; it is never written."""
+    """Read the plans of the file at `path`, whose metadata must be `expected`.
+
+    Rejects the file as a whole, with any of the document codes. The file is never written.
+    """
     return parse(files.read_regular(path), expected)
 
 
 def parse(data: bytes, expected: ImportMetadata) -> Import:
-    """Import the document in `data`; rejects it as a unit, with every document code.
+    """Read the plans of the document in `data`; see `read_flashinfer`.
 
-    The plans of one weight matrix differ in M alone. So the rest of the key, which is most of it,
-    is matched once for each matrix and then looked up.
+    The keys of one weight matrix differ only in M, so the rest of the key is matched once for each
+    matrix.
     """
     document = root_object(strict_json.parse(data))
     ImportMetadata.from_json(object_member(document, "_metadata")).require(expected)
@@ -66,22 +69,22 @@ def parse(data: bytes, expected: ImportMetadata) -> Import:
         if key.startswith(_START):
             m_text, _, rest = key[len(_START) :].partition(", ")
             if m_text not in _M:
-                raise _bad_key(key, f"has M = {m_text[:20]}, which is no hybrid bucket")
+                raise _bad_key(key, f"has M = {m_text[:20]}, which is not a hybrid bucket")
             if rest not in weights:
                 weights[rest] = _weight(rest, key)
             n, k = weights[rest]
             plans[PlanKey(_M[m_text], n, k)] = _tactic(value, key)
         elif key.startswith("_"):
-            continue  # bookkeeping of FlashInfer's, today's or tomorrow's
+            continue  # FlashInfer's own records, of this or a later release
         elif _is_foreign(key):
             ignored += 1
         else:
-            raise _bad_key(key, "is not written as FlashInfer writes one")
+            raise _bad_key(key, "is not in the form that FlashInfer writes")
     return Import(plans, ignored)
 
 
 def _is_foreign(key: str) -> bool:
-    """Whether `key` belongs to another operation; in doubt it is a damaged plan of ours."""
+    """Whether `key` belongs to another operation; in doubt it is a damaged plan."""
     match = _OPERATION.match(key)
     if match is None:
         return OPERATION not in key
@@ -89,15 +92,15 @@ def _is_foreign(key: str) -> bool:
 
 
 def _weight(rest: str, key: str) -> tuple[int, int]:
-    """N and the unpacked K of the weight matrix that a key names behind its first M."""
+    """N and the unpacked K of the weight matrix, from the part of a key after its first M."""
     match = _REST.fullmatch(rest)
     if match is None:
-        raise _bad_key(key, "is not written as FlashInfer writes one")
+        raise _bad_key(key, "is not in the form that FlashInfer writes")
     half, n, blocks = map(int, match.groups())
     if half != 8 * blocks:
         raise _bad_key(key, f"pairs K/2 = {half} with K/16 = {blocks}")
     if n not in INT32 or 2 * half not in INT32:
-        raise _bad_key(key, f"has N = {n} and K = {2 * half}, beyond 32 bits")
+        raise _bad_key(key, f"has N = {n} and K = {2 * half}, which exceed 32 bits")
     return n, 2 * half
 
 
@@ -128,6 +131,6 @@ def _bad_value(code: Code, key: str, found: object, wanted: str) -> Rejected:
     return Rejected(
         code,
         key,
-        f"the value of {shown(key)} has {shown(found)} in place of {wanted}; "
+        f"the value of {shown(key)} has {shown(found)} instead of {wanted}; "
         "let FlashInfer write the file again.",
     )

@@ -1,7 +1,7 @@
-"""Names of a package that are imported when they are first used.
+"""Import the names of a package when they are first used.
 
-A start on a frozen map reads one file and measures, multiplies and writes nothing. It should not
-wait for the modules that do.
+A start on a frozen map reads one file; it does not measure, multiply or write. So it does not
+import the modules that do.
 """
 
 import importlib
@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def lazily(
+def lazy_attributes(
     package: str, homes: Mapping[str, tuple[str, ...]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package: `homes` says which names its modules have.
+    """The `__getattr__` and `__dir__` of a package.
 
-    The modules themselves are there as well.
+    `homes` maps each module of the package to the names that it provides. The modules are
+    attributes as well.
     """
     home = {name: module for module, names in homes.items() for name in names}
 

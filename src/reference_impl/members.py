@@ -1,8 +1,8 @@
-"""Take one member out of a JSON object, strictly: present, of its exact kind, in its range.
+"""Read one member of a JSON object strictly: present, of the exact type, within its range.
 
-`True` is no integer, `4.0` is no integer, `null` is nothing; a C++ reader of such files once took
-all three and turned 4294967300 into 4. `path` is the object's own place (`plans[3]`), so that a
-rejection names the member in full.
+`true`, `4.0` and `null` are not integers. A C++ reader of such files accepted all three and read
+4294967300 as 4. `path` is the place of the object (`plans[3]`), so that a rejection names the
+member in full.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ Object = Mapping[str, object]
 
 
 def shown(value: object) -> str:
-    """`value` for a message, shortened so that a hostile document cannot fill the log.
+    """`value` as text for a message, shortened so that a document cannot fill the log.
 
-    An integer of a thousand digits is only measured: to print it could exceed what the
-    interpreter is willing to convert.
+    Of a long integer only the number of bits is shown, since the interpreter limits the digits
+    that it converts.
     """
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
@@ -30,14 +30,14 @@ def shown(value: object) -> str:
 
 
 def member(owner: Object, name: str, path: str) -> object:
-    """The member `name` of `owner`; `missing-field` where there is none."""
+    """The member `name` of `owner`; rejects `missing-field` where there is none."""
     try:
         return owner[name]
     except KeyError:
         raise Rejected(
             "missing-field",
             f"{path}.{name}",
-            f"{path}.{name} is missing; let the writer of this document write it again in full.",
+            f"{path}.{name} is missing; write the document again with all members.",
         ) from None
 
 
@@ -58,7 +58,7 @@ def array_member(owner: Object, name: str) -> list[object]:
 
 
 def text_member(owner: Object, name: str, path: str) -> str:
-    """The string member `name`, which must be text that UTF-8 can carry."""
+    """The string member `name`, which UTF-8 must be able to encode."""
     value = member(owner, name, path)
     if type(value) is not str:
         raise Rejected(
@@ -71,13 +71,13 @@ def text_member(owner: Object, name: str, path: str) -> str:
             raise Rejected(
                 "encoding",
                 f"{path}.{name}",
-                f"{path}.{name} holds half of a surrogate pair; write it as valid Unicode.",
+                f"{path}.{name} contains half of a surrogate pair; write it as valid Unicode.",
             ) from None
     return value
 
 
 def integer_member(owner: Object, name: str, path: str, limits: range = INT32) -> int:
-    """The integer member `name`, written as a JSON integer within `limits`."""
+    """The integer member `name`, which must be a JSON integer within `limits`."""
     value = member(owner, name, path)
     if type(value) is not int or value not in limits:
         raise Rejected(
@@ -90,7 +90,7 @@ def integer_member(owner: Object, name: str, path: str, limits: range = INT32) -
 
 
 def root_object(value: object) -> Object:
-    """A document's root, which must be an object."""
+    """The root of a document, which must be an object."""
     if not isinstance(value, dict):
         raise Rejected(
             "shape", "", f"the document is {shown(value)}; its root must be a JSON object."
@@ -103,6 +103,6 @@ def _root_member(owner: Object, name: str) -> object:
         raise Rejected(
             "missing-field",
             name,
-            f"{name} is missing from the document's root; let its writer write it again in full.",
+            f"{name} is missing from the root; write the document again with all members.",
         )
     return owner[name]

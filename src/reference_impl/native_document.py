@@ -2,14 +2,14 @@
 
     {"_metadata": {18 fields}, "plans": [{11 fields}, ...]}
 
-Reading is all or nothing. Members that we do not know are ignored at every level, so that a newer
-writer may add some; everything that we do know must be there and be right.
+A document is read as a whole or rejected. Unknown members are ignored at every level, so that a
+newer writer can add some. All known members must be present and valid.
 
-The reader checks whole columns first (the set of all types, the set of all runners), which costs
-a fraction of parsing. Only where a column is not as it must be does it go plan by plan, to name
-the offending member.
+The reader first checks whole columns (the set of all types, the set of all runners), which takes a
+fraction of the time for parsing. Only where a column is invalid does it check plan by plan, to name
+the invalid member.
 
-Source: FlashInfer 0.6.13 autotuner.py:150-196, 1813-1900, for rejection as a unit.
+Source: FlashInfer 0.6.13 autotuner.py:150-196, 1813-1900, for rejection as a whole.
 """
 
 import json
@@ -37,13 +37,13 @@ from .tactics import TACTIC_IDS
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A valid native document in memory; `plans` is sorted by shape when it was read."""
+    """A valid native document. `plans` is sorted by shape where the document was read."""
 
     metadata: NativeMetadata
     plans: Plans
 
     def as_json(self) -> dict[str, object]:
-        """The document as a JSON object, in canonical order."""
+        """The document as a JSON value, in canonical order."""
         shared = _shared_fields(self.metadata)
         rows = [
             {**shared, "k": key.k, "m_bucket": key.m, "n": key.n, "tactic_id": tactic}
@@ -55,10 +55,10 @@ class Document:
         }
 
     def render(self) -> str:
-        """The file's text: two-space indent, members and plans sorted, one final line feed.
+        """The text of the file: two-space indent, members and plans sorted, one final line feed.
 
-        The bytes depend on nothing but the content. Plans are written from one template, since
-        seven of their eleven members are the same in each.
+        Equal documents give equal bytes. Plans are written from one template, since seven of their
+        eleven members are the same in each.
         """
         metadata = json.dumps(self.metadata.as_json(), indent=2, sort_keys=True, ensure_ascii=False)
         head = '{\n  "_metadata": ' + metadata.replace("\n", "\n  ") + ',\n  "plans": ['
@@ -66,20 +66,21 @@ class Document:
 
 
 def read_native(path: str, expected: NativeMetadata) -> Document:
-    """The document in the file at `path`, tuned in the environment `expected`.
+    """Read the document in the file at `path`, whose environment must be `expected`.
 
-    Rejects the file as a unit with every document code; never changes or blocks on it.
+    Rejects the file as a whole, with any of the document codes. Never changes the file, and never
+    blocks on one that is not regular.
     """
     return parse(files.read_regular(path), expected)
 
 
 def parse(data: bytes, expected: NativeMetadata) -> Document:
-    """The document in `data`, tuned in the environment `expected`."""
+    """Read the document in `data`, whose environment must be `expected`."""
     return validate(strict_json.parse(data), expected)
 
 
 def validate(root: object, expected: NativeMetadata | None = None) -> Document:
-    """The document that the JSON value `root` is; by default tuned in the environment it names."""
+    """The document of the JSON value `root`; without `expected`, of any environment."""
     document = root_object(root)
     metadata = NativeMetadata.from_json(object_member(document, "_metadata"))
     metadata.require(metadata if expected is None else expected)
@@ -90,8 +91,29 @@ def validate(root: object, expected: NativeMetadata | None = None) -> Document:
     return Document(metadata, plans)
 
 
+def merged(prior: Document, current: Document) -> Document:
+    """One document with the plans of both; where both have a plan for a shape, `current` wins.
+
+    Documents of two environments do not merge (`foreign-environment`), since plans of one would get
+    the metadata of the other. The order of plans does not matter. A document merged with itself or
+    with an empty one is unchanged.
+
+    Source: FlashInfer 0.6.13 autotuner.py:1745-1811.
+    """
+    name = prior.metadata.difference(current.metadata)
+    if name:
+        found, wanted = getattr(prior.metadata, name), getattr(current.metadata, name)
+        raise Rejected(
+            "foreign-environment",
+            f"_metadata.{name}",
+            f"_metadata.{name} is {shown(found)} in the prior document and {shown(wanted)} in the "
+            "current one; keep the documents of different environments in different files.",
+        )
+    return Document(current.metadata, dict(sorted({**prior.plans, **current.plans}.items())))
+
+
 def _shared_fields(metadata: NativeMetadata) -> dict[str, str | int]:
-    """The seven members that every plan of one document has in common."""
+    """The seven members that are the same in every plan of a document."""
     return asdict(metadata.identity)
 
 
@@ -99,7 +121,7 @@ def _shared_fields(metadata: NativeMetadata) -> dict[str, str | int]:
 
 
 def _plans_by_column(items: list[object], metadata: NativeMetadata) -> Plans | None:
-    """The plans, sorted, where every one is right; None where any is not."""
+    """The plans, sorted by shape; None where any is invalid."""
     if not items:
         return {}
     if set(map(type, items)) != {dict}:
@@ -108,7 +130,7 @@ def _plans_by_column(items: list[object], metadata: NativeMetadata) -> Plans | N
     try:
         for name, value in _shared_fields(metadata).items():
             column = [row[name] for row in rows]
-            # Types first: True equals 1 and 0.0 equals 0, and a list has no place in a set.
+            # Types first: True equals 1, 0.0 equals 0, and a list cannot be in a set.
             if set(map(type, column)) != {type(value)} or set(column) != {value}:
                 return None
         own = [[row[name] for row in rows] for name in ("m_bucket", "n", "k", "tactic_id")]
@@ -117,20 +139,20 @@ def _plans_by_column(items: list[object], metadata: NativeMetadata) -> Plans | N
     if any(set(map(type, column)) != {int} for column in own):
         return None
     ms, ns, ks, ids = cast(list[list[int]], own)
-    right = (
+    valid = (
         HYBRID_BUCKETS.issuperset(ms)
         and all(0 < n < INT32.stop for n in set(ns))
         and all(0 < k < INT32.stop and k % SCALE_BLOCK == 0 for k in set(ks))
         and set(ids).issubset(TACTIC_IDS)
     )
-    if not right:
+    if not valid:
         return None
     plans = dict(sorted(zip(map(PlanKey, ms, ns, ks), ids, strict=True)))
     return plans if len(plans) == len(rows) else None
 
 
 def _reject_first_fault(items: list[object], metadata: NativeMetadata) -> NoReturn:
-    """Say which plan is wrong and why, for plans that did not pass by column."""
+    """Reject the first invalid plan, where the check by columns has failed."""
     seen: dict[PlanKey, int] = {}
     for index, item in enumerate(items):
         path = f"plans[{index}]"
@@ -139,14 +161,14 @@ def _reject_first_fault(items: list[object], metadata: NativeMetadata) -> NoRetu
             raise Rejected(
                 "duplicate-plan",
                 path,
-                f"{path} has the shape {tuple(key)} of plans[{seen[key]}]; keep one of them.",
+                f"{path} has the same shape {tuple(key)} as plans[{seen[key]}]; keep one of them.",
             )
         seen[key] = index
-    raise AssertionError("plans that are right one by one did not pass by column")
+    raise AssertionError("the check by columns failed for plans that are all valid")
 
 
 def _check_plan(item: object, path: str, metadata: NativeMetadata) -> PlanKey:
-    """The rules of one plan, one after another."""
+    """Check the rules of one plan in order, and return its key."""
     if not isinstance(item, dict):
         raise Rejected("wrong-type", path, f"{path} is {shown(item)}; make it a JSON object.")
     plan: Mapping[str, object] = item
@@ -179,7 +201,7 @@ def _check_plan(item: object, path: str, metadata: NativeMetadata) -> PlanKey:
         raise reject("bad-plan", "k", f"a positive multiple of {SCALE_BLOCK}")
     for name, value in _shared_fields(metadata).items():
         if found[name] != value:
-            raise reject("bad-plan", name, f"{shown(value)}, as the metadata say")
+            raise reject("bad-plan", name, f"{shown(value)}, as in the metadata")
     return key
 
 

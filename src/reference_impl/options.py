@@ -1,16 +1,17 @@
-"""Options: what the environment variables ask for, resolved once and without touching the disk.
+"""The options that environment variables set, resolved once and without access to the disk.
 
-    VT_FP4_PLAN_CACHE               0: bypass even the plans in memory (the strongest switch)
-    VT_FP4_PERSISTENT_CACHE         0: plans stay in the process; no file is read or written
-    VT_FP4_AUTOTUNE_CACHE_PATH      the native file, taken verbatim
-    VT_FP4_FLASHINFER_CACHE_PATH    a FlashInfer file to import, never written
-    VT_FP4_AUTOTUNE_CACHE_READONLY  1: frozen; every plan must be in a file, none is tuned
-    VT_FP4_AUTOTUNE_DELAY_US        delay before timing, 0 to 1,000,000 microseconds
+    VT_FP4_PLAN_CACHE               0: keep no plans, not even in memory; overrides all others
+    VT_FP4_PERSISTENT_CACHE         0: keep plans in memory only; read and write no file
+    VT_FP4_AUTOTUNE_CACHE_PATH      the path of the native file, used verbatim
+    VT_FP4_FLASHINFER_CACHE_PATH    the path of a FlashInfer file to import; never written
+    VT_FP4_AUTOTUNE_CACHE_READONLY  1: frozen; every plan must be in a file, and none is tuned
+    VT_FP4_AUTOTUNE_DELAY_US        the delay before timing, 0 to 1,000,000 microseconds
     VT_FP4_DIRECT_SF                1: the quantizer writes swizzled scales directly
-    NVFP4_REFERENCE_BACK_END        what measures; see `back_ends`
+    NVFP4_REFERENCE_BACK_END        the back end that measures; see `back_ends`
 
-A wrong value is an error that names its variable, never a default in disguise. Only where a
-switch turns a thing off, the values for that thing do not matter. An empty variable is unset.
+An invalid value is rejected with the name of its variable; it never becomes a default. Where a
+variable switches a feature off, the values of that feature's other variables are not checked. An
+empty variable counts as unset.
 
 Source: vLLM 0.25.0 flashinfer_autotune_cache.py:19-41, for the default path.
 """
@@ -43,9 +44,9 @@ _FALSE = ("0", "false", "off")
 class Options:
     """How the cache behaves in this process.
 
-    `metadata` is the environment with the resolved delay; `back_end` is the name of what measures;
-    `native_path` and `import_path` are None where there is no such file; `default_native_path` says
-    that the path was chosen here and not by the user; `warnings` are sentences for the log, once.
+    `metadata`: the environment, with the resolved delay. `back_end`: the name of the back end that
+    measures. `native_path`, `import_path`: None where there is no such file. `default_native_path`:
+    whether the path is the default and not the user's. `warnings`: sentences to log once.
     """
 
     metadata: NativeMetadata
@@ -61,15 +62,15 @@ class Options:
 
     @property
     def delay_microseconds(self) -> int:
-        """The delay before timing, which is part of the environment."""
+        """The delay before timing in microseconds, which is part of the environment."""
         return self.metadata.delay_microseconds
 
 
 def resolve(environment: Mapping[str, str], metadata: NativeMetadata | None = None) -> Options:
-    """The options that `environment` asks for, on the machine that `metadata` describes.
+    """The options that the variables in `environment` set, for the machine of `metadata`.
 
-    Without `metadata`, it is this machine. Its delay holds where no other is set. Rejects
-    `configuration`, with the variable's name as the member. Creates and reads nothing.
+    Without `metadata`, it is this machine. Its delay applies where no variable sets one. Rejects
+    `configuration`, with the name of the variable as the member. Creates and reads no file.
     """
     back_end = back_ends.chosen(environment)
     machine = back_ends.native_metadata(back_end) if metadata is None else metadata
@@ -91,7 +92,7 @@ def resolve(environment: Mapping[str, str], metadata: NativeMetadata | None = No
             raise Rejected(
                 "configuration",
                 NATIVE_PATH,
-                "the cache is frozen, but there is no file to take plans from, since neither "
+                "the cache is frozen and there is no file to read plans from, since neither "
                 "XDG_CACHE_HOME nor HOME is an absolute path; "
                 f"set {NATIVE_PATH} to the native file or {IMPORT_PATH} to a FlashInfer file.",
             )
@@ -103,8 +104,8 @@ def resolve(environment: Mapping[str, str], metadata: NativeMetadata | None = No
         raise Rejected(
             "configuration",
             IMPORT_PATH,
-            f"{IMPORT_PATH} and {NATIVE_PATH} name one file, and an imported file is never "
-            "written; give the native document a path of its own.",
+            f"{IMPORT_PATH} and {NATIVE_PATH} name the same file, and an imported file is "
+            "never written; set another path for the native file.",
         )
     return Options(
         metadata=machine,
@@ -119,7 +120,7 @@ def resolve(environment: Mapping[str, str], metadata: NativeMetadata | None = No
 
 
 def default_path(environment: Mapping[str, str], metadata: NativeMetadata) -> str | None:
-    """The native file of the environment `metadata`; None without a usable cache root."""
+    """The default path of the native file; None where there is no absolute cache root."""
     root = _absolute(environment, "XDG_CACHE_HOME")
     if root is None:
         home = _absolute(environment, "HOME")
@@ -133,11 +134,11 @@ def default_path(environment: Mapping[str, str], metadata: NativeMetadata) -> st
 def _without_files(
     environment: Mapping[str, str], machine: NativeMetadata, back_end: str, *, bypass: bool
 ) -> Options:
-    """The options of a process that keeps no files. It tunes all the same, so a delay holds."""
+    """The options of a process without files. It still tunes, so the delay applies."""
     try:
         machine = _with_delay(environment, machine)
         direct_scales = _boolean(environment, DIRECT_SCALES, default=True)
-    except Rejected:  # by contract: no wrong value stops a process that has switched files off
+    except Rejected:  # by contract, no invalid value stops a process that has switched files off
         direct_scales = True
     return Options(
         metadata=machine,
@@ -152,7 +153,7 @@ def _with_delay(environment: Mapping[str, str], machine: NativeMetadata) -> Nati
     value = environment.get(DELAY)
     if not value:
         return machine
-    # str.isdigit alone would take digits of every script; int() alone takes "+5", " 5" and "5_0".
+    # `str.isdigit` alone accepts the digits of every script, and `int` alone "+5", " 5" and "5_0".
     digits = value.lstrip("0") or "0"
     if not (value.isascii() and value.isdigit() and len(digits) <= len(str(LONGEST_DELAY))):
         raise _bad_delay(value)
@@ -179,7 +180,7 @@ def _bad_delay(value: str) -> Rejected:
         "configuration",
         DELAY,
         f"{DELAY} is {shown(value)}; "
-        f"set it to microseconds from 0 to {LONGEST_DELAY}, in the digits 0 to 9 alone.",
+        f"set it to microseconds from 0 to {LONGEST_DELAY}, in the digits 0 to 9.",
     )
 
 

@@ -1,10 +1,10 @@
-"""The plans of one process in memory: a ready one at once, a missing one by what the mode allows.
+"""The plans of one process in memory.
 
-In read-write and process-local mode a missing plan is tuned, once for all who ask. In frozen mode
-it is refused, and nothing is measured. With the plan cache bypassed nothing is kept: every lookup
-tunes. While a graph is captured nothing may touch the device, so a miss is refused in every mode.
-
-A ready plan costs its caller one table lookup for the bucket and one dictionary read.
+A ready plan is served at once, by one table lookup for the bucket and one dictionary read. What
+happens to a missing plan depends on the mode. In read-write and process-local mode it is tuned,
+once for all concurrent requests. In frozen mode it is rejected and nothing is measured. In bypass
+mode nothing is kept and every lookup tunes. While a graph is captured the device must not be used,
+so a missing plan is rejected in every mode.
 
 Source: FlashInfer 0.6.13 autotuner.py:978-1013.
 """
@@ -12,7 +12,7 @@ Source: FlashInfer 0.6.13 autotuner.py:978-1013.
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from .back_ends import BackEnd, default_back_end
+from .back_ends import default_back_end
 from .buckets import bucket, bucket_table
 from .diagnostics import (
     Account,
@@ -26,16 +26,18 @@ from .diagnostics import (
 from .errors import Code, Rejected
 from .options import Options
 from .plan_map import Plan, PlanMap, Source
-from .plans import Identity, PlanKey, Plans
-from .profiling import Microseconds, Profiler, Step
-from .warm_up import checked_key
+from .plans import Identity, PlanKey, Plans, checked_key
+from .profiling import Microseconds, Profiler, Step, TimerFactory
 
 _LARGEST_SMALL_M = 4096
 _BUCKETS = bucket_table(_LARGEST_SMALL_M)
 
 
 class Served(NamedTuple):
-    """A plan for one request; `tuned` by this call, or `lazy`: tuned by it after completion."""
+    """The plan for one request.
+
+    `tuned`: this call tuned it. `lazy`: it did so after the completion of the warm-up.
+    """
 
     tactic: int
     source: Literal["live", "import", "native", "tuned"]
@@ -44,10 +46,11 @@ class Served(NamedTuple):
 
 
 class PlanCache:
-    """The plans of one process and one environment; safe to use from several threads.
+    """The plans of one process and one environment. Safe to use from several threads.
 
-    `back_end` measures where a call names none; without either, the one that the options name.
-    Caches that measure on one device share a `profiler`. `name` is for rejections.
+    `back_end` measures where a call does not pass one; by default it is the one of the options.
+    Caches that measure on the same device share a `profiler`. `name` is the member of lifecycle
+    rejections.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class PlanCache:
         *,
         name: str = "session",
         profiler: Profiler | None = None,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
     ) -> None:
         self.options = options
         self.identity = options.metadata.identity
@@ -68,14 +71,14 @@ class PlanCache:
         self._counters = Counters()
         self._trace: tuple[Step, ...] = ()
         self._times: dict[int, Microseconds] = {}
-        self._maximum: int | None = None  # the largest M that a warm-up has declared
-        self._past_warm_up = False  # from now on a miss is lazy
+        self._maximum: int | None = None  # the largest M of any warm-up
+        self._past_warm_up = False  # whether a miss is lazy
         self._account = _account(self._counters, self._map, options.native_path, self.mode)
         announce(self._account)
 
     @property
     def mode(self) -> Mode:
-        """What becomes of plans."""
+        """How plans are kept: `read-write`, `frozen`, `process-local` or `bypass`."""
         if self.options.bypass:
             return "bypass"
         if self.options.frozen:
@@ -84,11 +87,11 @@ class PlanCache:
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits of all compatibility fields, and of nothing else."""
+        """16 hex digits over all compatibility fields and nothing else."""
         return self.options.metadata.fingerprint
 
     def statistics(self) -> Statistics:
-        """Path, mode and counts, as of now."""
+        """The current path, mode and counts."""
         self._require_open()
         return self._account.statistics()
 
@@ -98,29 +101,29 @@ class PlanCache:
         return self._account.plans()
 
     def trace(self) -> tuple[Step, ...]:
-        """Every call that the last tuning made of its timer, in order."""
+        """The calls that the last tuning made to its timer, in order."""
         self._require_open()
         return self._trace
 
     def times(self) -> dict[int, Microseconds]:
-        """The mean of each tactic that had a valid time in the last tuning."""
+        """The mean microseconds of each tactic with a valid time in the last tuning."""
         self._require_open()
         return self._times
 
     def close(self) -> None:
-        """Write nothing, and reject `lifecycle` from now on, whatever is called."""
+        """End the session without writing. Every later call rejects `lifecycle`."""
         self._require_open()
         self._ready = _Closed(self._name)
 
     def lookup(self, m: int, n: int, k: int, identity: Identity | None = None) -> Plan | None:
-        """The ready plan that serves M x N x K, or None. It takes no lock and waits for nobody.
+        """The ready plan for M x N x K, or None. It takes no lock and never waits.
 
-        A caller that may serve several devices or types names its `identity`: a plan is for the
-        session's own identity alone, and any other misses.
+        A caller that serves several devices or types passes its `identity`. A plan is valid only
+        for the identity of this cache, so another one finds none.
         """
         if identity is not None and identity != self.identity:
             return None
-        # A plain tuple equals a PlanKey and is made in a fraction of the time.
+        # A plain tuple equals a PlanKey and is created in a fraction of the time.
         key = (_BUCKETS[m] if 0 <= m <= _LARGEST_SMALL_M else bucket(m), n, k)
         found: Plan | None = self._ready.get(key)
         return found
@@ -132,15 +135,16 @@ class PlanCache:
         k: int,
         *,
         capturing: bool = False,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
         on_wait: Callable[[], None] | None = None,
     ) -> Served:
-        """The plan that serves M x N x K: a ready one, or one that is tuned now.
+        """The plan for M x N x K: a ready one, or one that this call tunes or waits for.
 
-        `on_wait` is called before this waits for somebody else's tuning.
+        `on_wait` is called before it waits for the tuning of another call.
 
-        A miss rejects `capture-miss` while a graph is captured and `frozen-miss` in frozen mode,
-        both before any call to the device, and `no-valid-tactic` where every tactic failed.
+        Without a ready plan it rejects `capture-miss` while a graph is captured and `frozen-miss`
+        in frozen mode, both before any call to the device. It rejects `no-valid-tactic` where every
+        tactic failed. `ValueError` for an impossible shape.
         """
         key = checked_key(m, n, k)
         ready: Plan | None = self._ready.get(key)
@@ -153,8 +157,8 @@ class PlanCache:
                 "capture-miss",
                 key,
                 m,
-                "and none may be tuned while a graph is captured; "
-                "warm up this shape before capturing",
+                "and none can be tuned while a graph is captured; "
+                "warm up this shape before the capture",
             )
         if self.options.frozen:
             self._count_lazy(lazy, key, m)
@@ -171,14 +175,14 @@ class PlanCache:
         self._counters.add("tuned")
         return Served(tactic, "tuned", tuned, lazy)
 
-    def back_end(self) -> BackEnd:
-        """What measures where a call names nothing else; made when it is first asked for."""
+    def back_end(self) -> TimerFactory:
+        """The back end that measures where a call passes none; created at its first use."""
         if self._back_end is None:
             self._back_end = default_back_end(self.options.back_end)
         return self._back_end
 
     def install(self, plans: Plans, source: Source, *, ours: bool = True) -> int:
-        """Add the plans of a document that was read; how many were new. See `PlanMap.install`."""
+        """Add the plans of a document; returns the number of new ones. See `PlanMap.install`."""
         self._require_open()
         if self.options.bypass:
             return 0
@@ -187,7 +191,7 @@ class PlanCache:
         return new
 
     def count_rejection(self, what: str, rejected: Rejected) -> None:
-        """Count and log a document that was refused."""
+        """Count and log a rejected document."""
         self._counters.add("rejected")
         log_rejection(what, rejected)
 
@@ -195,8 +199,10 @@ class PlanCache:
         if isinstance(self._ready, _Closed):
             raise self._ready.rejected()
 
-    def _tuned(self, key: PlanKey, m: int, back_end: BackEnd | None, *, lazy: bool = False) -> int:
-        """Measure all tactics for `key` and return the winner; called by the owner of `key`."""
+    def _tuned(
+        self, key: PlanKey, m: int, back_end: TimerFactory | None, *, lazy: bool = False
+    ) -> int:
+        """Measure all tactics for `key` and return the fastest; called by the owner of `key`."""
         self._count_lazy(lazy, key, m)
         measuring = back_end or self.back_end()
         timer = measuring.timer(self._measured_m(key, m), key.n, key.k)
@@ -212,7 +218,7 @@ class PlanCache:
         return selection.tactic
 
     def _measured_m(self, key: PlanKey, m: int) -> int:
-        """The M to measure at: the bucket, but never more rows than somebody has declared."""
+        """The M to measure: the bucket, but not more rows than a warm-up or this call uses."""
         if self._maximum is None or key.m <= self._maximum:
             return key.m
         return max(self._maximum, m)
@@ -223,7 +229,7 @@ class PlanCache:
 
 
 def _account(counters: Counters, plans: PlanMap, path: str | None, mode: Mode) -> Account:
-    """An account that does not keep the cache itself alive."""
+    """An account that does not keep the cache alive."""
     return Account(
         statistics=lambda: counters.statistics(path, mode),
         plans=lambda: {key: plan.tactic for key, plan in plans.snapshot().items()},
@@ -231,7 +237,7 @@ def _account(counters: Counters, plans: PlanMap, path: str | None, mode: Mode) -
 
 
 class _Closed:
-    """Stands where the ready plans were, so that serving them costs no check for closing."""
+    """Replaces the ready plans of a closed cache, so that a lookup needs no check for closing."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -241,12 +247,12 @@ class _Closed:
 
     def rejected(self) -> Rejected:
         return Rejected(
-            "lifecycle", self._name, f"the session {self._name!r} is closed; open another."
+            "lifecycle", self._name, f"the session {self._name!r} is closed; open another one."
         )
 
 
 def frozen_miss(key: PlanKey, m: int, why: str = "") -> Rejected:
-    """A plan that is not in the files of a frozen cache; `why` not, where that is known."""
+    """The rejection of a request without a plan in a frozen cache; `why` explains the cause."""
     rest = f"and the cache is frozen{why}; add the plan to the file, or tune in read-write mode"
     return _miss("frozen-miss", key, m, rest)
 

@@ -1,11 +1,10 @@
-"""The plans that may be used at once, and the promise that each missing one is tuned only once.
+"""The ready plans, and the single tuning of each missing one.
 
-A ready plan is one plain dictionary read: no lock, no waiting, whatever is being tuned meanwhile.
-The lock is held for moments only, by those who add plans. A missing plan has one owner, who tunes
-it; whoever asks for the same plan meanwhile waits for the owner and shares what comes of it, a
-plan or a failure. A failure leaves nothing behind, so the next call tunes again. Owners of
-different plans do not wait for each other here; that one device measures one thing at a time is
-the profiler's business.
+To read a ready plan is one dictionary read: it takes no lock and never waits, whatever is being
+tuned. A lock is held briefly when plans are added. A missing plan has one owner, the call that
+tunes it. Other calls for the same plan wait for the owner and share its result, a plan or a
+failure. A failure is not kept, so the next call tunes again. Owners of different plans do not wait
+for each other here; the profiler makes sure that one device measures one product at a time.
 
 Source: FlashInfer 0.6.13 autotuner.py:978-1013 (a hit never profiles), 1343-1396.
 """
@@ -18,14 +17,14 @@ from .errors import NestedTuningError, Rejected
 from .plans import PlanKey, Plans
 
 Source = Literal["live", "import", "native"]
-"""Where a ready plan came from: tuned in this process, a FlashInfer file, the native file."""
+"""The source of a ready plan: tuned in this process, a FlashInfer file, or the native file."""
 
 
 class Plan(NamedTuple):
-    """A ready plan: the tactic to run and where it came from.
+    """A ready plan: the tactic to run and its source.
 
-    `ours` is false for a plan whose document was read for another environment than the session's;
-    it is served, since the caller asked for it, and never saved as if it had been tuned here.
+    `ours` is false where the plan's document was read for another environment than the session's.
+    Such a plan is served, since the caller requested it, but never saved in this environment.
     """
 
     tactic: int
@@ -34,14 +33,14 @@ class Plan(NamedTuple):
 
 
 class TuningError(RuntimeError):
-    """The tuning that this call waited for ended without a result; calling again tunes again."""
+    """The tuning that this call waited for has failed; the next call tunes again."""
 
 
 class _Flight:
-    """One tuning on its way: who owns it, and what came of it once `done` is released.
+    """A running tuning: its owner, and its result once `done` is released.
 
-    `done` is a bare lock, since that is released in one step. An Event is set in several, and a
-    second interrupt between them would leave its waiters waiting.
+    `done` is a lock because it is released in one step. An `Event` is set in several steps, and an
+    interrupt between them would leave the waiting calls blocked.
     """
 
     __slots__ = ("done", "error", "owner", "plan")
@@ -55,10 +54,10 @@ class _Flight:
 
 
 class PlanMap:
-    """A thread-safe map of ready plans in which the first plan of a shape stays.
+    """A thread-safe map of ready plans, in which the first plan of a shape is never replaced.
 
-    `ready` may be read by anybody at any time, as a dictionary; only this class changes it.
-    `name` is the member that a lifecycle rejection names.
+    `ready` can be read at any time as a dictionary; only this class changes it. `name` is the
+    member of lifecycle rejections.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -68,11 +67,11 @@ class PlanMap:
         self._lock = threading.Lock()
 
     def install(self, plans: Plans, source: Source, *, ours: bool = True) -> int:
-        """Add the plans of one valid document, all or none; the number of shapes that were new.
+        """Add the plans of one valid document, all or none; returns the number of new shapes.
 
-        A shape that is there already keeps its plan: what this process has used, perhaps captured
-        in a graph, is not replaced by what a file says. A shape that is being tuned at this moment
-        rejects `lifecycle`: its owner and waiters would run another plan than later calls.
+        A shape with a ready plan keeps it, since this process may have used that plan, perhaps in a
+        captured graph. Rejects `lifecycle` while one of the shapes is being tuned, since its owner
+        would run another plan than later calls.
         """
         with self._lock:
             busy = sorted(self._flights.keys() & plans.keys())
@@ -81,7 +80,7 @@ class PlanMap:
                     "lifecycle",
                     self._name,
                     f"a plan for {_shape(busy[0])} cannot be loaded while it is being tuned; "
-                    "load before the first lookup, or wait until the tuning is over.",
+                    "load before the first lookup, or after the tuning has ended.",
                 )
             new = {
                 key: Plan(tactic, source, ours)
@@ -94,15 +93,15 @@ class PlanMap:
     def tune_once(
         self, key: PlanKey, tune: Callable[[], int], on_wait: Callable[[], None] | None = None
     ) -> tuple[Plan, bool]:
-        """The plan of `key`, tuned by this call or another; and whether this call tuned it.
+        """The plan of `key`, tuned by this call or another one, and whether this call tuned it.
 
-        What `tune` raises is raised here, and as an error of their own in every waiter: the same
-        rejection, or `TuningError` with the original as its cause. Then nothing is kept. `on_wait`
-        is called before this call waits for the tuning of another.
+        An error of `tune` is raised here, and nothing is kept. The waiting calls raise an error of
+        their own: the same rejection, or `TuningError` with the original error as its cause.
+        `on_wait` is called before this call waits for the tuning of another call.
         """
         mine = _Flight()
         try:
-            # All from here on is inside the `try`: an interrupt at any point must release waiters.
+            # All steps are inside the `try`, so that an interrupt always releases the waiters.
             with self._lock:
                 ready = self.ready.get(key)
                 if ready is not None:
@@ -119,7 +118,7 @@ class PlanMap:
             mine.error = error
             raise
         finally:
-            # Ready first, then no longer in flight: whoever holds the lock sees one of the two.
+            # Ready first, then removed from the flights: under the lock, one of the two is seen.
             try:
                 if self._flights.get(key) is mine:
                     del self._flights[key]
@@ -128,25 +127,25 @@ class PlanMap:
         return mine.plan, True
 
     def snapshot(self) -> dict[PlanKey, Plan]:
-        """A copy of the ready plans, sorted by shape; what is being tuned is not among them."""
-        return dict(sorted(self.ready.copy().items()))  # the copy is of one moment
+        """A copy of the ready plans, sorted by shape, without those that are being tuned."""
+        return dict(sorted(self.ready.copy().items()))  # `copy` is atomic
 
     def _refuse_nesting(self, key: PlanKey, thread: int) -> None:
-        """A tuning that asks for a plan could wait for itself, or for one that waits for it."""
+        """Raise where a tuning requests a plan: it could wait for itself, or for its own waiter."""
         if any(flight.owner == thread for flight in self._flights.values()):
             raise NestedTuningError(
-                f"a tuning asked for the plan of {_shape(key)} from within itself, where it could "
-                "wait for its own end; let the timer run tactics and look up nothing."
+                f"a tuning requested the plan of {_shape(key)}, where it could wait for itself; "
+                "let the timer run tactics and look up nothing."
             )
 
 
 def _shared(flight: _Flight, key: PlanKey) -> Plan:
-    """Wait for another call's tuning; its plan, or its failure as an error of this call.
+    """Wait for another call's tuning and return its plan, or raise its failure.
 
-    Each waiter gets an exception object of its own, since raising one object in several threads
-    mixes their tracebacks.
+    Each waiting call raises an exception object of its own, since one object raised in several
+    threads mixes their tracebacks.
     """
-    with flight.done:  # let go at once, for the next waiter
+    with flight.done:  # released at once for the next waiting call
         pass
     if flight.plan is not None:
         return flight.plan

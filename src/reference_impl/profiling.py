@@ -1,18 +1,18 @@
-"""Choose a tactic by measuring all of them, one after another, always in the same way.
+"""Select a tactic by measuring all of them, one after another, with the same sequence of calls.
 
-For each tactic: three runs that count for nothing, synchronize, a delay on the device, an event,
-ten runs, an event, synchronize. Its time is the mean of the ten. The delay keeps the device busy
-while the host queues the runs, so that the gaps between launches are not measured; a delay of 0
-launches none. The synchronize before it separates the tactics: without it near-ties flip.
+For each tactic: three runs that are not measured, synchronize, a delay on the device, an event, ten
+runs, an event, synchronize. The time of the tactic is the mean of the ten runs. The delay keeps the
+device busy while the host queues the runs, so that the gaps between launches are not measured; a
+delay of 0 launches none. The synchronize before it separates the tactics; without it, the order of
+nearly equal tactics changes.
 
-The least valid time wins, and of equal ones the lowest tactic id. A tactic that raises, or whose
-time is not a number, negative or infinite, never wins and stops nobody (event times did come out
-negative in the field, and the least of them won). A time of zero is valid: a clock too coarse for
-a small product has still put the tactic before all that it could tell apart from zero, and among
-those the lower id wins, the same in every process.
+The smallest valid time wins, and of equal times the lowest tactic id. A tactic that raises an
+error, or whose time is NaN, negative or infinite, is skipped; in practice, event times were
+negative, and the smallest of them won. A time of zero is valid: it is the smallest value of a clock
+that is too coarse for the product, and among several zeros the lowest id wins in every process.
 
-What is wrong with the process and not with a tactic ends the tuning: an interrupt, no memory, or a
-device that this process can no longer use.
+Errors of the process end the tuning: an interrupt, a lack of memory, or a device that this process
+can no longer use.
 
 Source: FlashInfer 0.6.13 autotuner.py:799-818, 1407-1493.
 """
@@ -22,13 +22,13 @@ import math
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from .errors import DeviceError, NestedTuningError, Rejected
 from .tactics import TACTIC_IDS
 
 if TYPE_CHECKING:
-    from fractions import Fraction  # which a scripted clock gives, and which is slow to import
+    from fractions import Fraction  # returned by a scripted timer; slow to import
 
 WARM_UPS = 3
 REPEATS = 10
@@ -38,7 +38,7 @@ Microseconds: TypeAlias = "float | Fraction"
 
 
 class Timer(Protocol[Mark]):
-    """One product on one device: how to run a tactic on it, and how to time what was run.
+    """The calls by which one product on one device is run and timed (contract PROF-1).
 
     Work is queued in the order of the calls; `synchronize` returns when all of it is done.
     """
@@ -47,22 +47,33 @@ class Timer(Protocol[Mark]):
         """Queue the product once with this tactic."""
 
     def synchronize(self) -> None:
-        """Wait for all that was queued."""
+        """Wait for all queued work."""
 
     def delay(self, microseconds: int) -> None:
-        """Queue a pause of the device; never called with 0."""
+        """Queue work that keeps the device busy for this long; never called with 0."""
 
     def event(self) -> Mark:
-        """Queue a mark in time."""
+        """Queue a mark in time and return it."""
         ...
 
     def elapsed_microseconds(self, start: Mark, end: Mark) -> Microseconds:
-        """The time between two marks, after `synchronize`."""
+        """The microseconds between two marks; called after `synchronize`."""
+        ...
+
+
+class TimerFactory(Protocol):
+    """The part of a back end that tuning needs.
+
+    It measures on operands of its own; a caller's tensors are never touched.
+    """
+
+    def timer(self, m: int, n: int, k: int) -> Timer[Any]:
+        """A timer of the product of M x N x K; it touches no more than M rows."""
         ...
 
 
 class Step(NamedTuple):
-    """One call that the profiler made; a run names its tactic, a delay its length."""
+    """One call of the profiler; a run has its tactic, a delay its length in microseconds."""
 
     step: Literal["run", "synchronize", "delay", "event"]
     tactic: int | None = None
@@ -71,16 +82,16 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The tactic that won, and the mean time of each that had a valid one."""
+    """The fastest tactic, and the mean microseconds of each tactic with a valid time."""
 
     tactic: int
     microseconds: dict[int, Microseconds]
 
 
 class Profiler:
-    """Measures on one device, one product at a time: two at once would time each other.
+    """Measures on one device, one product at a time, since two would disturb each other's times.
 
-    Whatever measures on the same device shares one profiler.
+    All caches that measure on one device share one profiler.
     """
 
     def __init__(self) -> None:
@@ -97,21 +108,22 @@ class Profiler:
     ) -> Selection:
         """The fastest tactic for the product `shape` = (M, N, K) that `timer` runs.
 
-        Each call of the timer is appended to `trace` before it is made, so that the trace tells
-        the story of a failure too. Rejects `no-valid-tactic` where no time is valid.
+        Each call is appended to `trace` before it is made, so that the trace includes a call that
+        fails. Rejects `no-valid-tactic` where no time is valid. Raises `NestedTuningError` for a
+        call from a running tuning, and `MemoryError` and `DeviceError` of the timer.
         """
         times: dict[int, Microseconds] = {}
         faults: dict[int, str] = {}
         if self._owner == threading.get_ident():
             raise NestedTuningError(
-                "a timer asked for a plan while it was measuring, where it would wait for itself; "
+                "a timer requested a plan while it was measuring, where it would wait for itself; "
                 "let the timer run tactics and look up nothing."
             )
         with self._device, self._owned():
             for tactic in sorted(tactics):
                 try:
                     mean = _mean(timer, tactic, delay_microseconds, trace)
-                    if 0 <= mean < math.inf:  # false for a time that is not a number
+                    if 0 <= mean < math.inf:  # false for NaN
                         times[tactic] = mean
                     else:
                         faults[tactic] = f"was timed at {float(mean)} microseconds"
@@ -121,7 +133,7 @@ class Profiler:
                     faults[tactic] = f"raised {type(error).__name__} ({error})"
         if not times:
             raise _no_valid_tactic(shape, faults)
-        # `min` keeps the first of equals, and the tactics were measured in ascending order.
+        # `min` returns the first of equal times, and the ids are in ascending order.
         return Selection(min(times, key=times.__getitem__), times)
 
     @contextlib.contextmanager

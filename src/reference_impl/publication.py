@@ -1,20 +1,24 @@
-"""Publish a document: merge it into its file so that no reader ever sees anything in between.
+"""Publish a document: merge it into its file so that readers see the old or the new document.
 
-The new text goes to a temporary file in the same directory, reaches the disk, and then takes the
-destination's name in one step (`rename`). A reader opens the old document or the new one; a crash
-at any moment leaves one of the two.
+The new text is written to a temporary file in the same directory and synced to the disk; then
+`rename` gives it the name of the destination in one step. A reader opens the old document or the
+new one, and a crash at any time leaves one of the two.
 
-Readers never lock. Writers do, since each reads, merges and replaces: without a lock, the second
-of two would put back a merge that lacks the first one's plans. They lock the directory's own
-descriptor, with `flock`: there is no lock file to leave behind or to delete under somebody, the
-kernel releases the lock with its holder however that dies, and it holds between threads as well as
-between processes. It cannot be the destination, whose inode changes with every publication. Where
-the file system has no such lock, saving fails and says so.
+Readers take no lock. Writers do, since each one reads, merges and replaces: without a lock, the
+second of two writers would replace the plans of the first. They lock the descriptor of the
+directory with `flock`. So there is no lock file that could remain or be deleted while it is in use,
+the kernel releases the lock when its holder ends, and the lock holds between threads as well as
+processes. The destination cannot be locked, since its inode changes with each publication. Where
+the file system does not support the lock, publishing is rejected.
+
+A damaged file at the default path is replaced, since every start would otherwise tune all plans
+again and save none of them. A file that another environment or format can read is never replaced;
+see `is_damage`.
 
 Source: vLLM 0.25.0 flashinfer_autotune_cache.py:44-55, for the replacement.
 """
 
-# Pathlib hides the system calls that matter here.
+# `pathlib` would hide the system calls that matter here.
 
 import errno
 import fcntl
@@ -24,17 +28,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from . import native_document
-from .damage import is_damage
+from . import native_document, strict_json
 from .diagnostics import log_warnings
+from .environment import FORMAT, ImportMetadata
 from .errors import Rejected
 from .files import read_regular, reason, uninterrupted
-from .merge import merged
-from .native_document import Document
+from .members import object_member
+from .native_document import Document, merged
 from .plans import Plans
 
 REJECTED_SUFFIX = ".rejected"
-"""What a damaged file's name is extended by where its bytes are kept."""
+"""The suffix of the file that keeps the bytes of a damaged file."""
+
+_NOT_A_DOCUMENT = frozenset({"encoding", "syntax", "duplicate-member", "shape"})
+_NOT_DAMAGE = frozenset(
+    {"foreign-environment", "unknown-format", "not-regular", "unreadable", "too-large"}
+)
 
 
 def update(
@@ -42,17 +51,17 @@ def update(
 ) -> Document:
     """Merge `document` into the file at `path`, publish the result and return it.
 
-    What counts is the file as it is now, not as it was when it was loaded; an empty file counts
-    as absent. So the plans of `document` win over the file's, and those that were only `loaded`
-    from it earlier win over nothing and fill gaps. A file that is corrupt, foreign or unreadable
-    rejects with its own code and stays as it is; with `replace_damaged`, one that is damage (see
-    `damage`) gives way, its bytes kept beside it under its name and `.rejected`.
+    The file is read again here, whatever it was when it was loaded; an empty file counts as absent.
+    The plans of `document` win over those of the file. Plans that were `loaded` earlier only fill
+    gaps. A file that is corrupt, foreign or unreadable is rejected with its own code and not
+    changed. With `replace_damaged`, a damaged file (see `is_damage`) is replaced, and its bytes are
+    kept in a file of the same name with the suffix `.rejected`.
 
-    A system call that fails rejects with `publication`, and leaves the old bytes and no temporary
-    file; that includes the last one, which brings the new name to the disk. Until it has
-    succeeded, a power failure could undo what was reported as saved; so where it fails, the old
-    bytes are put back and the save has failed, though a reader may have met the new document in
-    between. Where even that fails, the message says that the new document is in place.
+    A failing system call rejects `publication` and leaves the old bytes and no temporary file. This
+    includes the last call, which syncs the new name to the disk: until it has succeeded, a power
+    failure could undo the save. So where it fails, the old bytes are restored, although a reader
+    may have read the new document in between. Where that fails as well, the message says that the
+    new document is in place.
 
     Missing parent directories are created.
     """
@@ -76,31 +85,61 @@ def update(
                     prior = merged(prior, found)
             document = merged(prior, document)
             text = document.render().encode()
-            # Nothing is published that the next process would refuse.
+            # Do not publish a document that the next process would reject.
             native_document.parse(text, document.metadata)
             if damaged and before is not None:
                 _replace(destination + REJECTED_SUFFIX, before)
-                _sync_directory(descriptor)  # kept for certain before the name is taken
+                _sync_directory(descriptor)  # the copy is on the disk before the name is taken
                 log_warnings(
                     ["A damaged plan file is being replaced; its bytes are kept beside it."]
                 )
             _replace(destination, _File(text, before.mode if before else None))
             _settle(path, destination, before, descriptor)
     except (OSError, ValueError) as error:
-        raise _unpublished(path, error, "the file is as it was") from error
+        raise _unpublished(path, error, "the file is unchanged") from error
     return document
+
+
+def is_damage(data: bytes, rejected: Rejected) -> bool:
+    """Whether the non-empty file `data`, rejected with `rejected`, may be replaced.
+
+    It may where it is not a document, where it has the native format but is not a valid document of
+    a determinate environment, or where it names no format. It may not where it names another
+    format, or has the metadata of a FlashInfer document. The code of the rejection alone does not
+    decide, since a document of another format is first rejected for the fields that it lacks.
+    """
+    if rejected.code in _NOT_A_DOCUMENT:
+        return True
+    if rejected.code in _NOT_DAMAGE:
+        return False
+    root = strict_json.parse(data)
+    metadata = root.get("_metadata") if isinstance(root, dict) else None
+    if not isinstance(metadata, dict):
+        return True
+    named = metadata.get("format")
+    if isinstance(named, str):
+        return named == FORMAT
+    return not _is_flashinfer(metadata)
+
+
+def _is_flashinfer(metadata: dict[str, object]) -> bool:
+    try:
+        ImportMetadata.from_json(object_member({"_metadata": metadata}, "_metadata"))
+    except Rejected:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file's bytes and its permission bits; without a mode, those that the umask leaves."""
+    """The bytes and the permission bits of a file; a mode of None follows the umask."""
 
     data: bytes
     mode: int | None
 
 
 def _destination(path: str) -> str:
-    """The file to replace: `path`, or what it links to, so that the link itself stays."""
+    """The file to replace: `path`, or the target of a link, so that the link is kept."""
     if not os.path.basename(path):
         raise _not_regular(path)
     try:
@@ -118,7 +157,7 @@ def _destination(path: str) -> str:
 
 
 def _existing(destination: str) -> _File | None:
-    """The file that will be replaced; None where there is none."""
+    """The file that will be replaced; None where it does not exist."""
     try:
         status = uninterrupted(os.stat, destination)
     except FileNotFoundError:
@@ -130,14 +169,14 @@ def _existing(destination: str) -> _File | None:
 
 @contextmanager
 def _locked(directory: str) -> Iterator[int]:
-    """Hold the writers' lock of `directory`; yields its descriptor."""
+    """Hold the writers' lock of `directory`; yields the directory's descriptor."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     descriptor = uninterrupted(os.open, directory, flags)
     try:
         uninterrupted(fcntl.flock, descriptor, fcntl.LOCK_EX)
         yield descriptor
     finally:
-        # Unlock by name: a child that was forked meanwhile has the descriptor open too.
+        # Unlock explicitly: a child that was forked in between has the descriptor open too.
         with suppress(OSError):
             uninterrupted(fcntl.flock, descriptor, fcntl.LOCK_UN)
         with suppress(OSError):
@@ -145,8 +184,8 @@ def _locked(directory: str) -> Iterator[int]:
 
 
 def _replace(destination: str, new: _File) -> None:
-    """Make `destination` the file `new` in one step."""
-    # The name is random alone: process ids repeat between containers that share a directory.
+    """Replace `destination` by the file `new` in one step."""
+    # The name has no process id, since containers that share a directory can have equal ids.
     name = f".nvfp4-{os.urandom(16).hex()}.tmp"
     temporary = os.path.join(os.path.dirname(destination), name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -158,7 +197,7 @@ def _replace(destination: str, new: _File) -> None:
                 uninterrupted(os.fchmod, descriptor, new.mode)
             uninterrupted(os.fsync, descriptor)
         finally:
-            # Some file systems report a failed write only here, so a failure counts.
+            # Some file systems report a failed write only here, so an error is raised.
             with suppress(InterruptedError):
                 os.close(descriptor)
         uninterrupted(os.replace, temporary, destination)
@@ -169,7 +208,7 @@ def _replace(destination: str, new: _File) -> None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, however little of it one call takes."""
+    """Write all of `data`, in as many calls as it needs."""
     rest = memoryview(data)
     while rest:
         written = uninterrupted(os.write, descriptor, rest)
@@ -179,11 +218,11 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _settle(path: str, destination: str, before: _File | None, descriptor: int) -> None:
-    """Bring the new name to the disk, or put back what was there.
+    """Sync the new name to the disk; where that fails, restore the old file.
 
-    The old bytes are in memory, since they were merged. A link to the old file, made before every
-    rename, would restore it without writing; but it would cost each save two calls more, and a
-    kill between them would leave it behind.
+    The old bytes are still in memory. A hard link to the old file, made before each rename, would
+    restore it without a write, but it needs two more calls per save, and a kill between them would
+    leave it behind.
     """
     try:
         _sync_directory(descriptor)
@@ -201,7 +240,7 @@ def _settle(path: str, destination: str, before: _File | None, descriptor: int) 
 
 
 def _sync_directory(descriptor: int) -> None:
-    """Bring the names in a directory to the disk, on file systems that know this operation."""
+    """Sync the names in a directory to the disk, where the file system supports it."""
     try:
         uninterrupted(os.fsync, descriptor)
     except OSError as error:
@@ -214,8 +253,8 @@ def _unpublished(path: str, error: OSError | ValueError, state: str) -> Rejected
     return Rejected(
         "publication",
         path,
-        f"{path!r} could not be written ({why}); {state}, "
-        "so make room or name a writable path and save again.",
+        f"{path!r} could not be written ({why}); {state}: "
+        "free space or name a writable path, and save again.",
     )
 
 
@@ -223,5 +262,5 @@ def _not_regular(path: str) -> Rejected:
     return Rejected(
         "not-regular",
         "",
-        f"{path!r} is not a regular file and stays as it is; name a file or remove what is there.",
+        f"{path!r} is not a regular file; name a regular file, or remove what is there.",
     )

@@ -1,7 +1,7 @@
-"""A timer that plays a script: tuning without a device, with the times and faults one wants.
+"""A scripted timer: tuning without a device, with given times and faults.
 
 A script is JSON: {"tactic id": value, ..., "default": value}. A value is the microseconds of one
-run, or "raise", "nan", "inf", "-inf". A tactic that is not named takes the default, or 100.
+run, or "raise", "nan", "inf" or "-inf". A tactic without a value has the default value, or 100.
 """
 
 import math
@@ -22,20 +22,20 @@ Timing = int | float | str
 
 
 class ScriptedError(RuntimeError):
-    """The script says that this tactic raises."""
+    """The script has "raise" for this tactic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The back end of a script: the same times for every product; one timing for each tactic."""
+    """A source of scripted timers, with one timing per tactic, the same for every product."""
 
     timings: tuple[Timing, ...]
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """Take a script from JSON. A malformed one is a ValueError, or a TypeError if no object.
+        """Read a script from a JSON value; `TypeError` if it is not an object, else `ValueError`.
 
-        Ids have one spelling each: "5" and "05" could contradict each other.
+        Each id has one spelling, since "5" and "05" could contradict each other.
         """
         if not isinstance(value, dict):
             raise TypeError(f"timings is {shown(value)}; give an object of tactic ids, or null.")
@@ -60,9 +60,9 @@ class Script:
 
 
 class ScriptedTimer:
-    """Adds up scripted times. A mark is how many runs came before it.
+    """Adds scripted times. A mark is the number of runs before it.
 
-    Times are added as fractions, so that two that differ in their last bit stay different.
+    Times are added as fractions, so that times that differ in the last bit stay different.
     """
 
     def __init__(self, timings: tuple[Timing, ...]) -> None:
@@ -77,13 +77,13 @@ class ScriptedTimer:
         self._runs.append(float(timing) if isinstance(timing, str) else timing)
 
     def synchronize(self) -> None:
-        """Nothing is ever queued."""
+        """Does nothing, since no work is queued."""
 
     def delay(self, microseconds: int) -> None:
-        """No time passes outside of runs."""
+        """Does nothing, since only runs take time."""
 
     def event(self) -> int:
-        """The place in the sequence of runs."""
+        """The number of runs so far."""
         return len(self._runs)
 
     def elapsed_microseconds(self, start: int, end: int) -> Microseconds:

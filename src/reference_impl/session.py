@@ -1,18 +1,18 @@
-"""A session: from resolved options through loading, warm-up and saving to serving plans.
+"""A session: it loads plans, warms up, saves, and serves plans.
 
     session = Session(resolve(os.environ))
-    session.warm_up(2048, [(5120, 6144), (14336, 5120)])   # load, then tune what is missing
-    session.complete()                                     # save; from here on a miss is lazy
+    session.warm_up(2048, [(5120, 6144), (14336, 5120)])   # load, then tune the missing plans
+    session.complete()                                     # save; later misses are lazy
     session.lookup(17, 5120, 6144)                         # a ready plan, or None
-    session.plan(17, 5120, 6144)                           # a plan, tuned if it must be
+    session.plan(17, 5120, 6144)                           # a plan, tuned if there is none
 
-A plan is taken from where it is found first: what this process tuned, the imported FlashInfer
-file, the native file; else it is tuned. In frozen mode it must be in a file, and nothing is
-measured or written, before and after completion. With the plan cache bypassed nothing is kept:
-every lookup tunes. While a graph is captured nothing may touch the device, so a miss is refused.
+The sources of a plan, in this order: tuned in this process, the imported FlashInfer file, the
+native file; else it is tuned. In frozen mode a plan must be in a file, and nothing is measured or
+written, before and after completion. In bypass mode nothing is kept, and every lookup tunes. While
+a graph is captured the device must not be used, so a missing plan is rejected.
 
-Nothing is read before the warm-up and nothing written before it completes, so a process that
-dies, is cancelled or fails on the way leaves the disk as it was.
+No file is read before the warm-up, and none is written before it completes. So a process that ends
+or fails in between leaves the disk unchanged.
 
 Source: vLLM 0.25.0 kernel_warmup.py:133-213.
 """
@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from .back_ends import BackEnd, import_metadata
+from .back_ends import import_metadata
 from .diagnostics import log_phase, log_rejection, log_warnings, map_digest
 from .environment import ImportMetadata
 from .errors import Rejected
@@ -31,25 +31,25 @@ from .native_document import Document
 from .options import Options
 from .plan_cache import PlanCache, frozen_miss
 from .plans import PlanKey
-from .profiling import Profiler
-from .sources import Found, read_sources
-from .warm_up import MaximumPass, WarmUp
+from .profiling import Profiler, TimerFactory
+from .warm_up import Found, MaximumPass, WarmUp, read_sources
 
 _Phase = Literal["serving", "warming", "passed", "completing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """How many plans the file holds now, 0 where it was not written; and why a save failed."""
+    """The plans in the saved file, 0 where it was not written, and why a save failed."""
 
     saved: int
     failure: str | None = None
 
 
 class Session(PlanCache):
-    """A plan cache with the files that its options name, and the warm-up that fills it.
+    """A plan cache with the files of its options, and the warm-up that fills it.
 
-    `expected_import` is the environment that an imported file must name; else as `PlanCache`.
+    `expected_import`: the environment that an imported file must have. The other parameters are
+    those of `PlanCache`.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class Session(PlanCache):
         name: str = "session",
         expected_import: ImportMetadata | None = None,
         profiler: Profiler | None = None,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
     ) -> None:
         super().__init__(options, name=name, profiler=profiler, back_end=back_end)
         self._expected_import = expected_import or import_metadata(options.back_end)
         self._sources: list[Found] | None = None
-        self._lock = threading.Lock()  # of the phase and of what changes with it
+        self._lock = threading.Lock()  # for the phase, and the state that changes with it
         self._phase: _Phase = "serving"
         self._completed = False
-        self._warm_ups = 0  # how many were begun: an abandoned one must not end its successor
+        self._warm_ups = 0  # begun so far; an abandoned one must not end the next
         log_warnings(options.warnings)
         log_phase(
             "open",
@@ -85,11 +85,11 @@ class Session(PlanCache):
         max_tokens: int,
         shapes: Iterable[tuple[int, int]],
         *,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
     ) -> WarmUp:
-        """Begin a warm-up and make its maximum-token pass; what fails abandons it.
+        """Begin a warm-up and make its maximum-token pass; an error abandons the warm-up.
 
-        The shapes are the (N, K) of every weight. In frozen mode the first missing plan rejects
+        `shapes`: the (N, K) of every weight. In frozen mode the first missing plan rejects
         `frozen-miss`. Rejects `lifecycle` while another warm-up is open.
         """
         covered = MaximumPass.of(max_tokens, shapes)
@@ -105,9 +105,9 @@ class Session(PlanCache):
         return WarmUp(loaded, tuned, missing)
 
     def begin_warm_up(self) -> int:
-        """Open a warm-up and load the files, if this session has not yet; plans loaded now."""
+        """Open a warm-up, load the files unless they are loaded; returns the plans loaded now."""
         self._require_open()
-        self._enter("warming", {"serving"}, "a warm-up is open already; complete or abandon it.")
+        self._enter("warming", {"serving"}, "a warm-up is already open; complete or abandon it.")
         try:
             return self._load()
         except BaseException:
@@ -119,28 +119,28 @@ class Session(PlanCache):
         max_tokens: int,
         shapes: Iterable[tuple[int, int]],
         *,
-        back_end: BackEnd | None = None,
+        back_end: TimerFactory | None = None,
     ) -> WarmUp:
-        """Make every profile of every shape ready within a warm-up that was begun."""
+        """Make every profile of every shape ready, within an open warm-up."""
         missing, tuned = self._make_pass(MaximumPass.of(max_tokens, shapes), back_end)
         return WarmUp(0, tuned, missing)
 
     def complete(self) -> Completion:
-        """End the warm-up and save. A save that fails is reported, and the plans still serve.
+        """End the warm-up and save. A failed save is reported, and the plans are still served.
 
-        Rejects `lifecycle` without an open warm-up that has made its maximum-token pass.
+        Rejects `lifecycle` unless a warm-up is open and has made its maximum-token pass.
         """
         self._require_open()
         self._enter(
             "completing",
             {"passed"},
-            "there is no warm-up to complete that has made its maximum-token pass; "
+            "no warm-up is open that has made its maximum-token pass; "
             "warm up first, and complete once.",
         )
         try:
             completion = self._saved() if self.mode == "read-write" else Completion(0)
         except BaseException:
-            self._enter("passed", {"completing"}, "")  # an interrupted save may be repeated
+            self._enter("passed", {"completing"}, "")  # an interrupted save can be repeated
             raise
         self._completed = True
         self._enter("serving", {"completing"}, "")
@@ -155,26 +155,27 @@ class Session(PlanCache):
         return completion
 
     def abandon(self) -> None:
-        """End the warm-up, if one is open, and write nothing. What was tuned still serves."""
+        """End the warm-up, if one is open, without writing. The tuned plans are still served."""
         self._require_open()
         self._enter(
             "serving",
             {"serving", "warming", "passed"},
-            "the warm-up is being completed, so it is too late to abandon it; wait for its end.",
+            "the warm-up is being completed and can no longer be abandoned; wait for its end.",
         )
 
     def rejections(self) -> list[Rejected]:
-        """The files that the session's warm-up refused, in the order in which they were read."""
+        """The rejections of files by the warm-up, in the order in which they were read."""
         return [found.rejected for found in self._sources or () if found.rejected is not None]
 
-    # The parts
+    # Steps
 
     def _enter(
         self, phase: _Phase, expected: set[_Phase], otherwise: str, warm_up: int | None = None
     ) -> None:
-        """Change the phase; `lifecycle`, with the sentence `otherwise`, from an unexpected one.
+        """Change the phase, or reject `lifecycle` with the sentence `otherwise`.
 
-        So too where `warm_up`, the number of the caller's, is no longer the one that is open.
+        It rejects where the phase is not `expected`, and where the open warm-up is no longer that
+        with the number `warm_up`.
         """
         with self._lock:
             if self._phase not in expected or warm_up not in (None, self._warm_ups):
@@ -182,15 +183,15 @@ class Session(PlanCache):
             self._set_phase(phase)
 
     def _set_phase(self, phase: _Phase) -> None:
-        """Change the phase, with the lock held."""
+        """Change the phase; called with the lock held."""
         self._warm_ups += phase == "warming" and self._phase == "serving"
         self._phase = phase
         self._past_warm_up = self._completed and phase == "serving"
 
     def _load(self) -> int:
-        """Install the plans of the files. They are read once: what happens to them later is later.
+        """Install the plans of the files, which are read only once in a session.
 
-        Only their installation is repeated by the next warm-up where a tuning stood in its way.
+        A later warm-up only installs them again, where a running tuning prevented it.
         """
         if self.options.bypass or not self.options.enabled:
             return 0
@@ -206,11 +207,11 @@ class Session(PlanCache):
             log_phase("load", session=self._name, loaded=loaded, plans=counts)
         return loaded
 
-    def _make_pass(self, covered: MaximumPass, back_end: BackEnd | None) -> tuple[int, int]:
-        """The number of plans that were missing, and of those that this pass tuned."""
+    def _make_pass(self, covered: MaximumPass, back_end: TimerFactory | None) -> tuple[int, int]:
+        """Make the pass; returns the number of missing plans, and of those tuned by this pass."""
         self._require_open()
         self._enter(
-            "warming", {"warming", "passed"}, "no warm-up is open; begin one before its pass."
+            "warming", {"warming", "passed"}, "no warm-up is open; begin one before the pass."
         )
         mine = self._warm_ups
         self._maximum = max(covered.maximum, self._maximum or 0)
@@ -223,7 +224,10 @@ class Session(PlanCache):
             tuned += self.plan(m, key.n, key.k, back_end=back_end).tuned
         self._require_open()
         self._enter(
-            "passed", {"warming"}, "the warm-up was abandoned during its pass; begin another.", mine
+            "passed",
+            {"warming"},
+            "the warm-up was abandoned during its pass; begin another one.",
+            mine,
         )
         log_phase(
             "warm-up",
@@ -236,9 +240,9 @@ class Session(PlanCache):
         return len(missing), tuned
 
     def _require_frozen_map(self, missing: dict[PlanKey, int]) -> None:
-        """Reject where a plan is missing, or where the import that was asked for was refused.
+        """Reject where a plan is missing, or where the import file was rejected.
 
-        Without that import other plans would serve than the ones that were named.
+        Without the import, plans from the native file would be served instead.
         """
         refused = [(found.source, found.rejected) for found in self._sources or ()]
         if missing:
@@ -254,16 +258,16 @@ class Session(PlanCache):
                 raise rejected
 
     def _saved(self) -> Completion:
-        """Publish what was tuned and imported here; what was read from the file only fills gaps."""
+        """Publish the tuned and imported plans; plans loaded from the file only fill gaps."""
         path, import_path = self.options.native_path, self.options.import_path
         assert path is not None
         if import_path is not None and _one_file(path, import_path):
             return Completion(
                 0,
-                f"{path!r} is the imported file by another name, and an imported file is never "
-                "written; give the native document a path of its own.",
+                f"{path!r} is another name of the imported file, and an imported file is never "
+                "written; set another path for the native file.",
             )
-        from . import publication  # a frozen session never comes here
+        from . import publication  # a frozen session does not import it
 
         ours = {key: plan for key, plan in self._map.snapshot().items() if plan.ours}
         current = {key: plan.tactic for key, plan in ours.items() if plan.source != "native"}
@@ -282,8 +286,8 @@ class Session(PlanCache):
 
 
 def _one_file(path: str, other: str) -> bool:
-    """Whether writing to `path` would write to `other`, through links and spellings."""
+    """Whether two paths name the same file, with links followed."""
     try:
         return os.path.realpath(path) == os.path.realpath(other)
-    except ValueError:  # no file can have such a name; saving will say so
+    except ValueError:  # not a valid file name; saving reports it
         return False

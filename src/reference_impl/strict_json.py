@@ -1,11 +1,11 @@
-"""Read JSON as RFC 8259 defines it and not one step beyond.
+"""Read JSON strictly as RFC 8259 defines it.
 
-The standard parser is fast and lenient: it takes NaN, keeps the last of two equal members, accepts
-half a surrogate pair, and answers a hundred thousand brackets or a five-thousand-digit number with
-exceptions of other kinds. Here each of these is a rejection, at the parser's own speed: whatever
-costs time is looked at only where the text gives cause.
+The parser of the standard library is lenient: it accepts NaN, keeps the last of two equal members,
+accepts half a surrogate pair, and raises other exceptions for 100,000 brackets or a number of 5,000
+digits. Here each of these is a rejection. To keep the speed of the parser, a check that takes time
+runs only where a cheap test of the text requires it.
 
-Our own limits: `DEPTH_LIMIT` levels of nesting and `NUMBER_LIMIT` characters in one number.
+Additional limits: `DEPTH_LIMIT` levels of nesting and `NUMBER_LIMIT` characters in one number.
 """
 
 import json
@@ -20,7 +20,7 @@ NUMBER_LIMIT = 1000
 
 
 def parse(data: bytes) -> object:
-    """The value of one strict UTF-8 JSON document; objects are plain dictionaries.
+    """The value of one strict JSON document in UTF-8; objects are dictionaries.
 
     Rejects `encoding`, `syntax` and `duplicate-member`.
     """
@@ -34,7 +34,7 @@ def parse(data: bytes) -> object:
     except ValueError as error:
         if _looks_wide(data):
             raise _encoding("the document looks like UTF-16 or UTF-32") from None
-        raise _no_json(error) from None
+        raise _not_json(error) from None
     if "\\" in text and _holds_lone_surrogate(text):
         raise _encoding("an escape names half of a surrogate pair")
     return value
@@ -47,7 +47,7 @@ def _decode(data: bytes) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise _encoding(f"byte {error.start} of the document is no UTF-8") from None
+        raise _encoding(f"byte {error.start} of the document is not UTF-8") from None
     if text.startswith("\ufeff"):
         raise _encoding("the document begins with a byte order mark")
     return text
@@ -57,10 +57,10 @@ _WIDE_PATTERNS = tuple(bytes(map(int, pattern)) for pattern in ("10", "01", "100
 
 
 def _looks_wide(data: bytes) -> bool:
-    """Whether NUL bytes stand where UTF-16 and UTF-32 have them in ASCII text.
+    """Whether NUL bytes are where UTF-16 and UTF-32 have them in ASCII text.
 
-    Such a text is valid UTF-8 as well, so only the parser notices. A file full of NUL bytes is
-    something else: blocks that a crash never wrote.
+    Such a text is also valid UTF-8, so only the parser rejects it. A file of NUL bytes alone is
+    not UTF-16: it has blocks that were never written before a crash.
     """
     start = bytes(byte != 0 for byte in data[:8])
     return len(start) >= 4 and any(
@@ -77,9 +77,9 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _holds_lone_surrogate(text: str) -> bool:
-    """Whether valid JSON `text` escapes half a surrogate pair.
+    """Whether valid JSON `text` has an escape for half a surrogate pair.
 
-    Backslashes stand only inside strings there, so going from escape to escape keeps in step.
+    In valid JSON, backslashes occur only in strings, so a scan from escape to escape is exact.
     """
     return _SURROGATE.search(text) is not None and any(
         match.lastgroup for match in _ESCAPE.finditer(text)
@@ -93,19 +93,19 @@ _STEPS = bytes(1 if byte in b"[{" else 255 if byte in b"]}" else 0 for byte in r
 
 
 def _deeper_than_limit(data: bytes) -> bool:
-    """Whether `data` nests deeper than the limit, found before the parser can recurse.
+    """Whether `data` nests deeper than the limit; found before the parser recurses.
 
-    Fewer opening brackets than the limit cannot; this settles every ordinary document. Otherwise
-    strings are dropped, since their brackets do not count, and the rest is added up: +1 for an
-    opening bracket, -1 (255 as a signed byte) for a closing one, up to the first sum that is too
-    high. On a text that is no JSON the answer is right up to the place where it stops to be.
+    A document with fewer opening brackets than the limit does not, which covers ordinary documents.
+    For others, strings are removed, since their brackets do not count. Then the brackets are added,
+    +1 for an opening and -1 (255 as a signed byte) for a closing one, up to the first sum above the
+    limit. For a text that is not JSON, the result is right up to the first error.
     """
     if data.count(b"[") + data.count(b"{") <= DEPTH_LIMIT:
         return False
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Two quotation marks side by side are an empty string or the seam of two strings. Dropping
-    # them leaves inside inside and outside outside, and nearly nothing to split.
+    # Two adjacent quotation marks are an empty string, or the end of one string and the start of
+    # the next. Removing them does not change what is inside a string, and leaves little to split.
     quoted = data.translate(None, _NOT_STRUCTURE).replace(b'""', b"")
     brackets = b"".join(quoted.split(b'"')[::2])
     depths = accumulate(memoryview(brackets.translate(_STEPS)).cast("b"))
@@ -116,7 +116,7 @@ def _deeper_than_limit(data: bytes) -> bool:
 
 
 class _RepeatedMemberError(Exception):
-    """An object names a member twice; where it is, only a second look can say."""
+    """An object has a member twice; a second pass finds its path."""
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -127,20 +127,20 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 class _Pairs(list[tuple[str, object]]):
-    """A JSON object as it is written, repetitions included."""
+    """The members of a JSON object, with repetitions."""
 
 
 def _repeated_member(text: str) -> Rejected:
     try:
         path = _first_repetition(_PAIRS.decode(text), "")
-    except ValueError as error:  # the text is broken as well, after the repetition
-        return _no_json(error)
+    except ValueError as error:  # after the repetition, the text is not valid JSON
+        return _not_json(error)
     assert path is not None
     return Rejected(
         "duplicate-member",
         path,
-        f"{shown(path)} is there twice in one object, and no reader can know which is meant; "
-        "let one writer write the document again.",
+        f"{shown(path)} is in one object twice, so its value is ambiguous; "
+        "write the document again.",
     )
 
 
@@ -170,10 +170,11 @@ _LONG_RUN = b"\1" * _DENSITY
 
 
 def _may_hold_long_number(data: bytes) -> bool:
-    """Whether a number in `data` could be longer than the limit.
+    """Whether a number in `data` may be longer than the limit.
 
-    Such a number covers ten neighbours among every hundredth byte, so only these are looked at.
-    A string of digits can do so too; then the parser measures each number, which costs a call.
+    Such a number covers ten consecutive samples where every hundredth byte is sampled, so only
+    samples are read. A string of digits can cover them as well; then the parser measures each
+    number, at the cost of a call.
     """
     return _LONG_RUN in data[::_STRIDE].translate(_IN_NUMBER)
 
@@ -188,12 +189,14 @@ def _float(literal: str) -> float:
 
 def _measured(literal: str) -> str:
     if len(literal) > NUMBER_LIMIT:
-        raise _syntax(f"a number is {len(literal)} characters long; {NUMBER_LIMIT} are read")
+        raise _syntax(
+            f"a number is {len(literal)} characters long, and the limit is {NUMBER_LIMIT}"
+        )
     return literal
 
 
 def _constant(name: str) -> float:
-    raise _syntax(f"{name} is no JSON value")
+    raise _syntax(f"{name} is not a JSON value")
 
 
 _PLAIN = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_constant)
@@ -208,17 +211,19 @@ _PAIRS = json.JSONDecoder(
 )
 
 
-def _no_json(error: ValueError) -> Rejected:
+def _not_json(error: ValueError) -> Rejected:
     if isinstance(error, json.JSONDecodeError):
         place = f"line {error.lineno} column {error.colno}"
-        return _syntax(f"the document is no JSON at {place}: {error.msg}")
-    # An interpreter can be told to convert fewer digits than our limit allows.
-    return _syntax("a number is longer than this interpreter is set to convert")
+        return _syntax(f"the document is not JSON at {place}: {error.msg}")
+    # The interpreter's own limit of digits can be set below `NUMBER_LIMIT`.
+    return _syntax("a number is longer than the limit of this interpreter")
 
 
 def _syntax(what: str) -> Rejected:
-    return Rejected("syntax", "", f"{what}; restore the file or let warm-up write a new one.")
+    return Rejected("syntax", "", f"{what}; restore the file or remove it and tune again.")
 
 
 def _encoding(what: str) -> Rejected:
-    return Rejected("encoding", "", f"{what}; write the document in UTF-8 without a mark.")
+    return Rejected(
+        "encoding", "", f"{what}; write the document in UTF-8 without a byte order mark."
+    )

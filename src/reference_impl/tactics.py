@@ -1,8 +1,8 @@
-"""The tactic ABI: which kernel each of the 32 tactic ids means.
+"""The numbering of tactics: which kernel each of the 32 tactic ids stands for.
 
-An id is only worth storing if it means the same kernel tomorrow. So the order is fixed, and a
-digest over every field of every descriptor travels in the metadata: a library that renumbers its
-kernels rejects the old file instead of running another kernel.
+A stored id must stand for the same kernel later. So the order is fixed, and the metadata of a
+document contain a digest over all fields of all descriptors. A library that renumbers its kernels
+then rejects an old file instead of running another kernel.
 
 id = 4 * tile index + variant. A tile is M x N x K elements of one thread block's output.
 Source: FlashInfer 0.6.13 fp4_gemm_cutlass_template_sm120.h:187-220.
@@ -42,7 +42,10 @@ _VARIANTS: tuple[tuple[bool, Scheduler], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tactic:
-    """One way to compute the product: tile shape, operand order, work scheduler, cluster."""
+    """One kernel for the product: tile shape, operand order, work scheduler and cluster shape.
+
+    `tile`: M x N x K of a thread block. `swap_ab`: whether B·Aᵀ is computed instead of A·Bᵀ.
+    """
 
     id: int
     tile: tuple[int, int, int]
@@ -52,7 +55,7 @@ class Tactic:
 
     @property
     def name(self) -> str:
-        """For people: `128x32x256 swap-AB stream-K`."""
+        """The name in messages and tables, such as `128x32x256 swap-AB stream-K`."""
         order = "swap-AB" if self.swap_ab else "ordinary"
         schedule = "stream-K" if self.scheduler == "stream-k" else "data-parallel"
         return f"{'x'.join(map(str, self.tile))} {order} {schedule}"
@@ -66,15 +69,15 @@ TACTICS = tuple(
 
 
 def digest(tactics: Sequence[Tactic] = TACTICS) -> str:
-    """16 hex digits that change with any edit of any field, and with any reorder."""
+    """16 hex digits over the fields of all descriptors, in order."""
     canonical = json.dumps([asdict(tactic) for tactic in tactics], sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def resolve(tactic_id: int) -> Tactic:
-    """The descriptor of `tactic_id`; `unknown-tactic` outside 0-31.
+    """The descriptor of `tactic_id`; rejects `unknown-tactic` outside 0-31.
 
-    The bounds are checked here and not left to indexing, where -7 would be a tactic.
+    The bounds are checked here, since -7 is a valid index of a tuple.
     """
     if type(tactic_id) is not int or tactic_id not in TACTIC_IDS:
         raise Rejected(

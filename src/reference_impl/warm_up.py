@@ -1,22 +1,31 @@
-"""What one maximum-token pass covers: every profile of every weight shape."""
+"""What a warm-up loads, and what its maximum-token pass covers.
 
+The files are read in the order of their precedence: the import that was asked for, then the native
+file. There is one runner, so the order of runners within a file cannot matter.
+
+Source: FlashInfer 0.6.13 autotuner.py:978-1013.
+"""
+
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .buckets import HYBRID_BUCKETS, bucket, profiles
-from .members import INT32, shown
-from .plans import SCALE_BLOCK, PlanKey
-
-LARGEST_M = max(HYBRID_BUCKETS)
-"""Rows beyond this have no bucket that a document can hold."""
+from .buckets import profiles
+from .environment import ImportMetadata
+from .errors import Rejected
+from .members import shown
+from .native_document import read_native
+from .options import Options
+from .plan_map import Source
+from .plans import LARGEST_M, PlanKey, Plans, checked_key
 
 
 @dataclass(frozen=True, slots=True)
 class MaximumPass:
-    """The plans that a pass needs: each key with the M to measure it at, in the pass's order.
+    """The plans that a pass needs: each key with the M to measure, in the order of the pass.
 
-    A key's bucket may lie above the maximum (3000 rows are kept as 3072), and is then measured at
-    the maximum: nobody has larger buffers.
+    A key whose bucket is above the maximum (3072 for 3000 rows) is measured at the maximum, since
+    the caller's buffers are not larger.
     """
 
     maximum: int
@@ -24,7 +33,10 @@ class MaximumPass:
 
     @classmethod
     def of(cls, max_tokens: int, shapes: Iterable[tuple[int, int]]) -> "MaximumPass":
-        """The pass up to `max_tokens` rows over the (N, K) of every weight."""
+        """The pass up to `max_tokens` rows over the (N, K) of every weight.
+
+        `ValueError` for a maximum or a shape that is impossible.
+        """
         if type(max_tokens) is not int or not 1 <= max_tokens <= LARGEST_M:
             raise ValueError(
                 f"max_tokens is {shown(max_tokens)}; "
@@ -39,22 +51,53 @@ class MaximumPass:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """What a warm-up did: plans loaded by it, plans tuned, and plans missing before tuning."""
+    """Numbers of a warm-up: plans loaded, plans tuned, and plans missing before the tuning."""
 
     loaded: int
     tuned: int
     missing: int
 
 
-def checked_key(m: int, n: int, k: int) -> PlanKey:
-    """The key that serves a request of M x N x K. An impossible shape is a ValueError.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The plans of one file, or its rejection."""
 
-    N is the output columns, K the unpacked FP4 values. M below 1 is served by bucket 1.
+    source: Source
+    plans: Plans
+    rejected: Rejected | None = None
+
+
+def read_sources(options: Options, expected_import: ImportMetadata) -> list[Found]:
+    """Read the files of the options; a rejection is part of the result.
+
+    A native file that does not exist is skipped. An import file that does not exist is rejected.
     """
-    if type(m) is not int or m > LARGEST_M:
-        raise ValueError(f"M is {shown(m)}; give an integer up to {LARGEST_M}.")
-    if type(n) is not int or not 0 < n < INT32.stop:
-        raise ValueError(f"N is {shown(n)}; give a positive 32-bit integer.")
-    if type(k) is not int or not 0 < k < INT32.stop or k % SCALE_BLOCK:
-        raise ValueError(f"K is {shown(k)}; give a positive 32-bit multiple of {SCALE_BLOCK}.")
-    return PlanKey(bucket(m), n, k)
+    found = []
+    if options.import_path is not None:
+        from .flashinfer_import import read_flashinfer  # only where an import is configured
+
+        try:
+            plans = read_flashinfer(options.import_path, expected_import).plans
+        except Rejected as rejected:
+            found.append(Found("import", {}, rejected))
+        else:
+            found.append(Found("import", plans))
+    if options.native_path is not None and not _absent(options.native_path):
+        try:
+            plans = read_native(options.native_path, options.metadata).plans
+        except Rejected as rejected:
+            found.append(Found("native", {}, rejected))
+        else:
+            found.append(Found("native", plans))
+    return found
+
+
+def _absent(path: str) -> bool:
+    """Whether there is no entry of this name; a dangling link is an entry."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False  # reading it rejects with the reason
+    return False

@@ -13,13 +13,14 @@ from nvfp4_adapters.concurrent_requests import ConcurrentRequests
 from nvfp4_adapters.errors import (
     BlockedRequestError,
     ImplementationError,
+    MissingImplementationError,
     Rejected,
-    UnavailableError,
 )
 from nvfp4_adapters.flashinfer_files import TunerLog
 from nvfp4_adapters.scripted_device import ScriptedDevice, _Event
 from nvfp4_adapters.session_process import SessionProcess
-from pytest_nvfp4.fixtures.render_oracle import plan_key
+
+from pytest_nvfp4.model.documents import plan_key
 
 # --- Finding FlashInfer
 
@@ -38,7 +39,7 @@ def modules(monkeypatch):
 
 def test_torch_that_is_missing(modules):
     modules(torch=None)
-    with pytest.raises(UnavailableError, match="torch") as caught:
+    with pytest.raises(MissingImplementationError, match="torch") as caught:
         flashinfer_install.load()
     assert "make flashinfer" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -49,7 +50,7 @@ def test_flashinfer_of_another_version(modules, version):
     package = types.ModuleType("flashinfer")
     package.__version__ = version
     modules(torch=types.ModuleType("torch"), flashinfer=package)
-    with pytest.raises(UnavailableError) as caught:
+    with pytest.raises(MissingImplementationError) as caught:
         flashinfer_install.load()
     assert f"FlashInfer {version} is installed, but this adapter knows" in str(caught.value)
 

@@ -77,7 +77,7 @@ def test_helper_that_is_absent_or_another(tmp_path, content, part):
 def test_real_helper_departs_as_it_says_on_file(tmp_path):
     try:
         vllm_publication._find()
-    except vllm_publication.UnavailableError as error:
+    except vllm_publication.MissingImplementationError as error:
         pytest.skip(f"needs vLLM: {error}")
     here = Path(sys.executable).parent.parent
     known = f"--deviations={DEVIATIONS / 'vllm-0.25.0.toml'}"

@@ -8,7 +8,7 @@ from samples import ALL, NOTHING, SPEC, outcome, report_of
 
 from pytest_nvfp4 import __version__, oracle
 from pytest_nvfp4.cli import main
-from pytest_nvfp4.commands.compare import read_reports
+from pytest_nvfp4.commands.named_files import read_reports
 from pytest_nvfp4.model import documents
 from pytest_nvfp4.plans import PlanKey
 from pytest_nvfp4.results import deviations, report

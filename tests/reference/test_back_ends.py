@@ -157,3 +157,28 @@ def test_an_adapter_s_sessions_share_one_card(cards: list[Card]) -> None:
         assert adapter.times(opened) == means
         measured.append((m, *NK))
     assert [card.timers for card in cards if card.timers] == [measured]
+
+
+def test_without_a_back_end_measuring_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(name, name=name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(LookupError, match="no GEMM back end is installed"):
+        back_ends.default_back_end()
+
+    def broken(name: str) -> Any:
+        raise ModuleNotFoundError("numpy", name="numpy")
+
+    monkeypatch.setattr(importlib, "import_module", broken)
+    with pytest.raises(ModuleNotFoundError, match="numpy"):
+        back_ends.default_back_end()
+
+
+def test_the_back_end_of_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gemm:
+        class NumpyBackend:
+            pass
+
+    monkeypatch.setattr(importlib, "import_module", lambda name: Gemm)
+    assert isinstance(back_ends.default_back_end(), Gemm.NumpyBackend)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nvfp4_reference.session import Completion
 
 from .documents import names
 from .sessions import NK, SHAPES, at, best, frozen_at, session
@@ -129,9 +130,22 @@ def test_processes_that_warm_up_at_once_lose_nothing(tmp_path: Path) -> None:
     assert whole["warm"] == {"loaded": 28, "tuned": 0, "rejected": []}
 
 
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL", "SIGINT", "raise"])
-@pytest.mark.parametrize("stop", ["during", "before-completion"])
-@pytest.mark.parametrize("existing", [False, True], ids=["new", "existing"])
+ENDS = [
+    # Each way to end, at each place, once; the other half of the combinations is `wide`.
+    pytest.param(
+        how,
+        stop,
+        existing,
+        marks=[pytest.mark.wide] if (index + at_end + existing) % 2 else [],
+        id="-".join((how, stop, "existing" if existing else "new")),
+    )
+    for index, how in enumerate(("SIGTERM", "SIGKILL", "SIGINT", "raise"))
+    for at_end, stop in enumerate(("during", "before-completion"))
+    for existing in (False, True)
+]
+
+
+@pytest.mark.parametrize(("how", "stop", "existing"), ENDS)
 def test_a_process_that_ends_before_completion_writes_nothing(
     tmp_path: Path, rng: random.Random, how: str, stop: str, existing: bool
 ) -> None:
@@ -146,5 +160,6 @@ def test_a_process_that_ends_before_completion_writes_nothing(
     expected = 3 if how == "raise" else -getattr(signal, how)
     assert ending(child) == expected
     assert (names(tmp_path), [(p.read_bytes(), p.stat()) for p in tmp_path.iterdir()]) == before
-    after = result(start(at(path), timings={}))
-    assert after["completion"] == {"saved": 14, "failure": None}
+    after = session(at(path), back_end=best(3))
+    after.warm_up(64, SHAPES)
+    assert after.complete() == Completion(14)

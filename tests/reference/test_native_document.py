@@ -1,4 +1,4 @@
-"""The native document: reading, rejecting and writing."""
+"""The native document: reading, rejecting, writing and merging."""
 
 import json
 import random
@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from nvfp4_reference import Document, NativeMetadata, PlanKey, native_document
+from nvfp4_reference import Document, NativeMetadata, PlanKey, merged, native_document
 
 from .documents import GB10, editable, edited, encoded, random_document, random_plans, verdict
 
@@ -235,3 +235,38 @@ def test_the_largest_shape() -> None:
     plans = {PlanKey(2**30, 2**31 - 1, 2**31 - 16): 31}
     document = Document(GB10, plans)
     assert native_document.parse(document.render().encode(), GB10).plans == plans
+
+
+# Merging
+
+
+def test_prior_plans_are_kept_and_current_ones_win(rng: random.Random) -> None:
+    prior, current = random_document(rng, 20), random_document(rng, 20)
+    shared = {key: (tactic + 1) % 32 for key, tactic in list(prior.plans.items())[:7]}
+    current = Document(GB10, {**current.plans, **shared})
+    found = merged(prior, current)
+    assert found.plans == {**prior.plans, **current.plans}
+    assert list(found.plans) == sorted(found.plans)
+    assert found.metadata == GB10
+
+
+def test_merging_with_itself_or_nothing_changes_nothing(rng: random.Random) -> None:
+    document = random_document(rng, 30)
+    nothing = Document(GB10, {})
+    for pair in ((document, document), (document, nothing), (nothing, document)):
+        assert merged(*pair) == document
+    assert merged(nothing, nothing) == nothing
+
+
+def test_the_order_of_plans_does_not_change_a_merge(rng: random.Random) -> None:
+    prior, current = random_document(rng, 30), random_document(rng, 30)
+    shuffled = list(prior.plans.items())
+    rng.shuffle(shuffled)
+    again = merged(Document(GB10, dict(shuffled)), current)
+    assert again.render() == merged(prior, current).render()
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(NativeMetadata)])
+def test_two_environments_do_not_merge(rng: random.Random, name: str) -> None:
+    prior, current = random_document(rng), Document(edited(name), {})
+    assert verdict(merged, prior, current) == ("foreign-environment", f"_metadata.{name}")

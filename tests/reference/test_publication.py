@@ -301,8 +301,9 @@ def test_a_parent_that_is_no_directory(tmp_path: Path, rng: random.Random) -> No
 KILLED = """
 import json, os, signal, sys
 from nvfp4_reference import native_document, publication
-path, remaining, document = sys.argv[1], int(sys.argv[2]), sys.stdin.read()
-document = native_document.validate(json.loads(document))
+folder, calls, replace_damaged = sys.argv[1], sys.argv[2].split(), sys.argv[3] == "damaged"
+document = native_document.validate(json.load(sys.stdin))
+
 def killing(real):
     def call(*arguments, **named):
         global remaining
@@ -311,29 +312,51 @@ def killing(real):
         remaining -= 1
         return real(*arguments, **named)
     return call
-for name in ("open", "write", "fsync", "replace", "close", "fchmod", "read"):
-    setattr(os, name, killing(getattr(os, name)))
-publication.update(path, document)
+
+codes = []
+while not codes or codes[-1]:
+    remaining = len(codes)
+    child = os.fork()
+    if child == 0:
+        for name in calls:
+            setattr(os, name, killing(getattr(os, name)))
+        path = os.path.join(folder, str(remaining), "file")
+        publication.update(path, document, replace_damaged=replace_damaged)
+        os._exit(0)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+json.dump(codes, sys.stdout)
 """
 
 
+def kill_at_any_call(
+    folder: Path, old: bytes, document: Document, calls: str, *, damaged: bool = False
+) -> list[tuple[int, Path]]:
+    """Publish over `old` once for each call, in a process that is killed there, and once whole.
+
+    Returns the exit codes, and the file that each process was to replace.
+    """
+    for index in range(50):
+        path = folder / str(index) / "file"
+        path.parent.mkdir()
+        path.write_bytes(old)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder), calls, "damaged" if damaged else "whole"],
+        input=encoded(document.as_json()),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    codes: list[int] = json.loads(done.stdout)
+    return [(code, folder / str(index) / "file") for index, code in enumerate(codes)]
+
+
 def test_a_kill_at_any_call_leaves_old_or_new(tmp_path: Path, rng: random.Random) -> None:
-    path = tmp_path / "file"
-    publication.update(str(path), random_document(rng))
+    old, document = random_document(rng).render().encode(), random_document(rng)
     seen = set()
-    for remaining in range(100):
-        old, document = path.read_bytes(), random_document(rng)
-        child = subprocess.run(
-            [sys.executable, "-c", KILLED, str(path), str(remaining)],
-            input=encoded(document.as_json()),
-            check=False,
-        )
+    calls = "open write fsync replace close fchmod read"
+    for code, path in kill_at_any_call(tmp_path, old, document, calls):
         new = path.read_bytes()
         native_document.parse(new, GB10)
-        seen.add((child.returncode, old == new))
-        if child.returncode == 0:
-            break
-        assert child.returncode == -signal.SIGKILL
+        seen.add((code, old == new))
     assert seen == {(-signal.SIGKILL, True), (-signal.SIGKILL, False), (0, False)}
 
 
@@ -346,11 +369,12 @@ for key, tactic in document.plans.items():
 """
 
 
+@pytest.mark.parametrize("count", [10, pytest.param(40, marks=pytest.mark.wide)])
 def test_processes_at_once_lose_nothing_and_readers_see_whole_documents(
-    tmp_path: Path, rng: random.Random
+    tmp_path: Path, rng: random.Random, count: int
 ) -> None:
     path = tmp_path / "file"
-    documents = [random_document(rng, 40) for _ in range(4)]
+    documents = [random_document(rng, count) for _ in range(4)]
     writers = []
     for document in documents:
         writer = subprocess.Popen(
@@ -360,12 +384,12 @@ def test_processes_at_once_lose_nothing_and_readers_see_whole_documents(
         json.dump(editable(document), writer.stdin)
         writer.stdin.close()
         writers.append(writer)
-    count = 0
+    seen = 0
     while any(writer.poll() is None for writer in writers):
         if path.exists():
             found = len(read_native(str(path), GB10).plans)
-            assert found >= count  # what was published once is never lost again
-            count = found
+            assert found >= seen  # a published plan is never lost
+            seen = found
     assert [writer.returncode for writer in writers] == [0] * 4
     expected = {key: tactic for document in documents for key, tactic in document.plans.items()}
     assert read_native(str(path), GB10).plans == expected

@@ -24,7 +24,7 @@ def of(*reports: dict[str, Any]) -> compare.Comparison:
 
 
 def shown(comparison: compare.Comparison, **how: Any) -> str:
-    return marks.plain(matrix.lines(comparison, **how))
+    return marks.plain(matrix.lines(comparison, **{"width": 80, **how}))
 
 
 def resealed(data: dict[str, Any]) -> dict[str, Any]:
@@ -92,6 +92,19 @@ def test_all_shows_every_contract_once() -> None:
         assert sum(line.split()[:2] == [contract.id, contract.level.upper()] for line in lines) == 1
     assert "--all" not in lines[-1]
     assert "are left out (--all shows them)" in " ".join(shown(two()).split())
+
+
+def test_in_a_log_nothing_is_cut_and_a_wide_terminal_is_used() -> None:
+    text = SPEC.contract("NDOC-6").text
+    assert len(text) > 80
+    log = shown(two(), width=None)
+    assert "…" not in log
+    assert max(map(columns, log.splitlines())) <= 80
+    start = next(line for line in log.splitlines() if "NDOC-6" in line).index(text[:5])
+    room = 80 - 2 * 7 - start
+    cells = " ".join(line[start : start + room].strip() for line in log.splitlines())
+    assert text in " ".join(cells.split())
+    assert max(map(columns, shown(two(), width=200).splitlines())) == 200
 
 
 @unhurried

@@ -2,23 +2,22 @@
 
     a, b = quantize(activation), quantize(weight)               # float32, M × K and N × K
     output = run(4, a, b, default_alpha(a, b))                  # bfloat16, M × N
-    gemm_case(16, 320, 384, tactic=4, seed=1, direct_sf=True)   # and all its bytes
+    gemm_case(16, 320, 384, tactic=4, seed=1, direct_sf=True)   # and its operands as bytes
 
-Read `elements`, `scale_layout` and `quantization` for the format, `accumulation` and `stream_k`
-for what a tactic means, and `protocol` for what another back end has to bring.
+Read `elements`, `scale_layout` and `quantization` for the number format, `accumulation` for the
+meaning of a tactic, and `protocol` for what another back end must implement.
 """
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from ..lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from .accuracy import TOLERANCES, dequantized_product, relative_error
-    from .case import GemmCase, gemm_case
+    from .case import TOLERANCES, GemmCase, dequantized_product, gemm_case, relative_error
     from .matrix import Nvfp4Matrix
     from .numpy_backend import NumpyBackend
     from .product import OutputType, Problem, default_alpha, problem, run
-    from .protocol import Backend, Timer
+    from .protocol import Backend
     from .quantization import quantize
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Nvfp4Matrix",
     "OutputType",
     "Problem",
-    "Timer",
     "default_alpha",
     "dequantized_product",
     "gemm_case",
@@ -39,16 +37,21 @@ __all__ = [
     "run",
 ]
 
-if not TYPE_CHECKING:  # a type checker knows these names, and no others
-    __getattr__, __dir__ = lazily(
+if not TYPE_CHECKING:  # a type checker reads the imports above
+    __getattr__, __dir__ = lazy_attributes(
         __name__,
         {
-            "accuracy": ("TOLERANCES", "dequantized_product", "relative_error"),
-            "case": ("GemmCase", "gemm_case"),
+            "case": (
+                "TOLERANCES",
+                "GemmCase",
+                "dequantized_product",
+                "gemm_case",
+                "relative_error",
+            ),
             "matrix": ("Nvfp4Matrix",),
             "numpy_backend": ("NumpyBackend",),
             "product": ("OutputType", "Problem", "default_alpha", "problem", "run"),
-            "protocol": ("Backend", "Timer"),
+            "protocol": ("Backend",),
             "quantization": ("quantize",),
         },
     )

@@ -1,7 +1,7 @@
 """The two element formats: E2M1 (4 bits, the values) and E4M3 (8 bits, the block scales).
 
-Conversions are those of `ml_dtypes`: to nearest, ties to even. What lies beyond the largest
-value saturates, and that is done here, because E4M3 conversion would otherwise give NaN.
+Conversions are those of `ml_dtypes`: to nearest, ties to even. Numbers beyond the largest value are
+clipped here, since the conversion to E4M3 would give NaN.
 Source: OCP Microscaling Formats (E2M1) and OCP 8-bit Floating Point (E4M3) specifications.
 """
 
@@ -24,9 +24,9 @@ E4M3_LARGEST_BYTE = 0x7E
 
 
 def to_e2m1(numbers: Floats) -> Bytes:
-    """The 4-bit code of each number, one per byte; beyond ±6 saturates.
+    """The 4-bit code of each number, one per byte; numbers beyond ±6 saturate.
 
-    A number that rounds to zero keeps its sign (code 0 or 8). The numbers are not NaN.
+    A number that rounds to zero keeps its sign (code 0 or 8). The numbers must not be NaN.
     """
     return np.clip(numbers, -E2M1_MAX, E2M1_MAX).astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
 
@@ -37,9 +37,9 @@ def from_e2m1(codes: Bytes) -> Doubles:
 
 
 def to_e4m3(numbers: Floats) -> Bytes:
-    """The byte of each number; beyond 448 saturates, and subnormals (below 2^-6) are kept.
+    """The byte of each number; numbers beyond 448 saturate, subnormals (below 2^-6) are kept.
 
-    The numbers are neither negative nor NaN.
+    The numbers must be neither negative nor NaN.
     """
     return np.minimum(numbers, E4M3_MAX).astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
 

@@ -1,4 +1,4 @@
-"""A quantized matrix, and back from it to numbers, exactly."""
+"""A quantized matrix, and its exact values as numbers."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ from .scale_layout import swizzle, swizzled_size, unswizzle
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Nvfp4Matrix:
-    """A rows × K operand as a block-scaled tensor core takes it.
+    """A rows × K operand in the form that a block-scaled tensor core reads.
 
     `values`: uint8, rows × K/2, two E2M1 codes per byte along K, low nibble first.
     `scales`: uint8, flat, one E4M3 byte per 16 values in 128×4 order (see `scale_layout`).
-    `global_scale`: what the numbers were multiplied with, a positive finite float32.
+    `global_scale`: the factor of the numbers, a positive finite float32.
 
-    `ValueError` where the three do not fit together or a scale is negative or NaN.
+    `ValueError` where the three do not match, or a scale is negative or NaN.
     """
 
     values: Bytes
@@ -74,9 +74,9 @@ class Nvfp4Matrix:
         return unswizzle(self.scales, self.rows, self.k // BLOCK)
 
     def widened(self, multiple: int) -> "Nvfp4Matrix":
-        """The same with zeros at the end of each row, up to the next multiple of K.
+        """The matrix with each row padded by zeros, so that K is a multiple of `multiple`.
 
-        For hardware that takes no other K: the zeros add nothing to a product.
+        For hardware that supports no other K. The zeros do not change a product.
         """
         more = -self.k % multiple
         if not more:
@@ -89,15 +89,15 @@ class Nvfp4Matrix:
         )
 
     def expanded(self) -> Doubles:
-        """Each E2M1 value times its block's scale, rows × K: what a tensor core multiplies.
+        """Each E2M1 value times the scale of its block, rows × K: the numbers that are multiplied.
 
-        Exact: the product has at most 6 significant bits, so float16 would hold it too.
+        They are exact: each has at most 6 significant bits, which float16 holds as well.
         """
         scales = from_e4m3(self.linear_scales())
         return from_e2m1(unpack(self.values)) * np.repeat(scales, BLOCK, axis=1)
 
     def dequantized(self) -> Doubles:
-        """The numbers that the matrix stands for: `expanded` over the global scale.
+        """The numbers that the matrix represents: `expanded` divided by the global scale.
 
         Each is the float64 nearest to the exact quotient.
         """
@@ -105,7 +105,7 @@ class Nvfp4Matrix:
 
 
 def is_global_scale(number: float) -> bool:
-    """Is it positive, finite and a float32 to the last bit?"""
+    """Whether a number is positive, finite and exactly a float32."""
     with np.errstate(over="ignore"):
         single = np.float32(number)
     return bool(0 < single < np.inf) and float(single) == number

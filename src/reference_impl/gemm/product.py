@@ -28,11 +28,11 @@ OUTPUT_DTYPES: dict[OutputType, np.dtype[Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """Two operands ready to multiply: quantized, expanded once, and an output to write to.
+    """Two quantized operands, their expanded values, and an output to write to.
 
-    `a`: M × K, the activation. `b`: N × K, the weight. `alpha`: a float32 that the sum is
-    multiplied with. `out`: M × N of an output dtype; it may be part of a larger array.
-    `expanded_a`, `expanded_b`: see `Nvfp4Matrix.expanded`; 8 bytes per value.
+    `a`: M × K, the activation. `b`: N × K, the weight. `alpha`: the float32 factor of the sum.
+    `out`: M × N of an output dtype; it may be part of a larger array. `expanded_a`, `expanded_b`:
+    see `Nvfp4Matrix.expanded`; 8 bytes per value.
     """
 
     a: Nvfp4Matrix
@@ -44,10 +44,10 @@ class Problem:
 
 
 def problem(a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float, out: Output) -> Problem:
-    """Check that the parts fit, and expand the operands.
+    """Check the parts of a problem, and expand the operands.
 
-    `ValueError` for operands of different K, an alpha that is no finite float32, or an output of
-    another shape or dtype, or not writable.
+    `ValueError` for operands of different K, an alpha that is not finite in float32, and an output
+    of another shape or dtype or one that is read-only.
     """
     if a.k != b.k:
         raise ValueError(f"The operands have K = {a.k} and K = {b.k}; give two of equal K.")
@@ -60,7 +60,7 @@ def problem(a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float, out: Output) -> Proble
     if out.shape != (a.rows, b.rows):
         raise ValueError(f"The output has shape {out.shape}; give {(a.rows, b.rows)}, M × N.")
     if not out.flags.writeable:
-        raise ValueError("The output is read-only; give an array that may be written.")
+        raise ValueError("The output is read-only; give a writable array.")
     return Problem(
         a=a,
         b=b,
@@ -72,47 +72,47 @@ def problem(a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float, out: Output) -> Proble
 
 
 def empty_output(m: int, n: int, output: OutputType = "bf16") -> Output:
-    """An M × N output of NaN, in which an element that nothing writes shows."""
+    """An M × N output of NaN, so that an element that is not written can be detected."""
     if output not in OUTPUT_DTYPES:
         raise ValueError(f"The output type is {output!r}; give one of {', '.join(OUTPUT_DTYPES)}.")
     return np.full((m, n), np.nan, OUTPUT_DTYPES[output])
 
 
 def default_alpha(a: Nvfp4Matrix, b: Nvfp4Matrix) -> float:
-    """1 / (global scale of a * global scale of b): the alpha that undoes the quantization."""
+    """1 / (global scale of a * global scale of b): the alpha that reverses the scaling."""
     return alpha_of(a.global_scale, b.global_scale)
 
 
 def alpha_of(global_scale_a: float, global_scale_b: float) -> float:
-    """See `default_alpha`."""
+    """The `default_alpha` of two global scales."""
     return 1.0 / (float(global_scale_a) * float(global_scale_b))
 
 
 def run_problem(tactic_id: int, prepared: Problem) -> None:
-    """Write alpha * A·Bᵀ to `prepared.out`, all of it and nothing else.
+    """Write alpha * A·Bᵀ to the whole of `prepared.out`.
 
-    The float32 sum times alpha is rounded to float32, then to the output's dtype, both to
-    nearest even; beyond the dtype's range it becomes infinity.
-    `ValueError` for a tactic outside 0-31. The operands are not changed.
+    The float32 sum times alpha is rounded to float32 and then to the dtype of the output, both to
+    nearest, ties to even; beyond the range of the dtype it is infinity. The operands are not
+    changed. `ValueError` for a tactic outside 0-31.
     """
     tactic = checked_tactic(tactic_id)
     sums = accumulate(tactic, prepared.expanded_a, prepared.expanded_b)
     with np.errstate(over="ignore", under="ignore"):
-        # Converted before it is written: swap-AB's transposed sums convert slowly in place.
+        # Convert first, since the transposed sums of swap-AB convert slowly during assignment.
         prepared.out[...] = (sums * prepared.alpha).astype(prepared.out.dtype)
 
 
 def run(
     tactic_id: int, a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float, output: OutputType = "bf16"
 ) -> Output:
-    """alpha * A·Bᵀ, M × N: one call for `problem` and `run_problem`, errors included."""
+    """alpha * A·Bᵀ, M × N: `problem` and `run_problem` in one call, with their errors."""
     prepared = problem(a, b, alpha, empty_output(a.rows, b.rows, output))
     run_problem(tactic_id, prepared)
     return prepared.out
 
 
 def checked_tactic(tactic_id: int) -> tactics.Tactic:
-    """The descriptor; `ValueError` for a tactic outside 0-31."""
+    """The descriptor of a tactic; `ValueError` outside 0-31."""
     try:
         return tactics.resolve(tactic_id)
     except Rejected as unknown:

@@ -1,6 +1,6 @@
-"""What a GEMM back end is: NumPy everywhere, CUTLASS through CuPy on a GPU.
+"""The protocol of a GEMM back end: NumPy everywhere, CUTLASS through CuPy on a GPU.
 
-Profiling, graph capture and the GEMM contracts are written against this and nothing more.
+Profiling, graph capture and the GEMM contracts use only this protocol.
 """
 
 from collections.abc import Callable
@@ -8,38 +8,20 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from ..profiling import Timer
 from .elements import Floats
 from .matrix import Nvfp4Matrix
 from .product import Output
 
 GUARD_BYTES, GUARD_FILL = 256, 0xA5
-"""What lies behind the output of a product that the contracts look at, and must stay as it is."""
+"""The size and the fill byte of the memory after an output, which no kernel may change."""
 
 POISON = 0xFF
-"""Every byte of an output that nothing has written: NaN."""
-
-
-class Timer(Protocol):
-    """The five calls that measuring a tactic is made of (contract PROF-1)."""
-
-    def run(self, tactic: int) -> None:
-        """Launch the tactic once."""
-
-    def synchronize(self) -> None:
-        """Return when everything launched has ended."""
-
-    def delay(self, microseconds: int) -> None:
-        """Keep the device busy for so long, so that what is launched meanwhile queues up."""
-
-    def event(self) -> Any:
-        """Record a point in time, in launch order; returns its handle."""
-
-    def elapsed_microseconds(self, start: Any, end: Any) -> float:
-        """The time between two recorded events."""
+"""The byte of an output that is not written yet; two of them are a bfloat16 NaN."""
 
 
 class Prepared(Protocol):
-    """What any back end's prepared problem shows of itself: its operands, as bytes, and alpha."""
+    """The properties of a prepared problem of any back end: its operands and alpha."""
 
     @property
     def a(self) -> Nvfp4Matrix:
@@ -51,47 +33,48 @@ class Prepared(Protocol):
 
     @property
     def alpha(self) -> np.float32:
-        """What the sum is multiplied with."""
+        """The factor of the sum."""
 
 
 ProblemT = TypeVar("ProblemT", bound=Prepared)
 
 
 class Backend(Protocol[ProblemT]):
-    """One way to quantize and multiply. Errors of the caller are `ValueError`, one sentence."""
+    """One way to quantize and multiply. A mistake of the caller raises `ValueError`."""
 
     @property
     def name(self) -> str:
-        """As in options and reports: `numpy`, `cupy`."""
+        """The name in options and reports: `numpy`, `cupy` or `flashinfer`."""
 
     def available(self) -> bool:
-        """Can it run here? Asking starts nothing and raises nothing."""
+        """Whether it can run here. The call has no effect and raises no error."""
 
     def quantize(
         self, numbers: Floats, *, global_scale: float | None = None, direct: bool = True
     ) -> Nvfp4Matrix:
-        """See `quantization.quantize`, whose bytes every back end must give."""
+        """Quantize with the bytes of `quantization.quantize`."""
 
     def prepare(self, m: int, n: int, k: int, seed: int, *, direct: bool = True) -> ProblemT:
-        """Random operands that depend on the arguments alone, ready to run.
+        """A problem of random operands that depend only on the arguments.
 
-        The output is bfloat16, as in the native document, and NaN until something writes it.
+        See `random_operands.random_operands`. The output is bfloat16, as in the native document,
+        and NaN until a tactic writes it.
         """
 
     def run_tactic(self, tactic_id: int, problem: ProblemT) -> None:
-        """Launch alpha * A·Bᵀ; it writes the problem's whole output and nothing else."""
+        """Launch alpha * A·Bᵀ; it writes the whole output of the problem and nothing else."""
 
     def output(self, problem: ProblemT) -> Output:
-        """The problem's output on the host, M × N, once everything launched has ended."""
+        """The output on the host, M × N, once all launched work has ended."""
 
     def runner(self, m: int, n: int, k: int) -> Callable[[int], None]:
-        """A call that launches a tactic, by id, on operands that stay the same between calls."""
+        """A call that launches a tactic, by id, on the same operands each time."""
 
-    def timer(self, m: int, n: int, k: int) -> Timer:
+    def timer(self, m: int, n: int, k: int) -> Timer[Any]:
         """A timer whose `run` is a `runner` of this shape."""
 
     def capturing(self) -> bool:
-        """Is a graph being recorded now, so that nothing may be tuned?"""
+        """Whether a graph is being captured, so that nothing may be tuned."""
 
     def capture(self, launch: Callable[[], None]) -> Callable[[], None]:
-        """Record what `launch` launches; returns the call that replays it."""
+        """Capture the work that `launch` launches; returns the call that replays it."""

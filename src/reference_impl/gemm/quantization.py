@@ -1,24 +1,24 @@
-"""From float32 to NVFP4, in the two ways that must give the same bytes.
+"""Quantization from float32 to NVFP4, in two ways that must give the same bytes.
 
-`composed` quantizes the whole matrix with its scales row by row and swizzles them in a second
-pass. `direct` goes through the matrix one block column at a time, as a kernel's threads do, and
-puts each scale where the tensor core wants it. They share the arithmetic of a block, below, and
-nothing of how bytes get to their places.
+`composed` quantizes the whole matrix, with the scales row by row, and swizzles the scales in a
+second pass. `direct` processes one column of blocks at a time, as the threads of a kernel do, and
+writes each scale to the place where the tensor core reads it. The two share the arithmetic of a
+block, but not the code that places bytes.
 
-The recipe, every step rounded to float32:
+The formulas; each step is rounded to float32:
 
     global = 448 * 6 / amax(matrix)          so that the largest block's scale is the largest E4M3
     scale  = E4M3(amax(block) / 6 * global)
     value  = E2M1(x * global / scale)
 
-Edges: an all-zero matrix has global scale 1; where the quotient overflows float32 (amax below
-about 8e-36) it is the largest float32. A block whose scale rounds to zero becomes zeros. A scale
-below 2^-6 is an E4M3 subnormal and used as it is. A value may saturate at ±6 where its scale was
-rounded down, or was capped at 448 under a global scale given by the caller. NaN or infinity is an
-error.
+Special cases: a matrix of zeros has the global scale 1. Where the quotient overflows float32 (amax
+below about 8e-36), the global scale is the largest float32. A block whose scale rounds to zero
+becomes zeros. A scale below 2^-6 is a subnormal E4M3 number and is used. A value saturates at ±6
+where its scale was rounded down, or was limited to 448 under a global scale of the caller. NaN or
+infinity is an error.
 
-This is NVFP4's usual two-level recipe with IEEE divisions. A kernel that multiplies with an
-approximate reciprocal instead may round a near-tie the other way.
+These are the usual two levels of scales of NVFP4, with IEEE divisions. A kernel that multiplies by
+an approximate reciprocal may round a value near a tie differently.
 """
 
 import numpy as np
@@ -34,8 +34,8 @@ def quantize(
 ) -> Nvfp4Matrix:
     """Quantize a float32 rows × K matrix along K.
 
-    `global_scale`: a calibrated one; by default it is taken from the matrix's largest magnitude.
-    `direct`: which of the two ways (`VT_FP4_DIRECT_SF`); the bytes are the same.
+    `global_scale`: a calibrated scale; by default it follows from the largest magnitude.
+    `direct`: which of the two ways to use (`VT_FP4_DIRECT_SF`); the bytes are the same.
     `ValueError` for another dtype, an empty or non-matrix shape, K not a multiple of 16, NaN or
     infinity, or a global scale that is not a positive finite float32.
     """
@@ -44,14 +44,14 @@ def quantize(
     if not is_global_scale(chosen):
         raise ValueError(f"The global scale is {chosen!r}; give a positive finite float32.")
     way = quantize_direct if direct else quantize_composed
-    # A calibrated global scale may push numbers to infinity; they then saturate like any other.
+    # A calibrated global scale may make numbers infinite; these saturate like others.
     with np.errstate(over="ignore", under="ignore"):
         values, scales = way(numbers, np.float32(chosen))
     return Nvfp4Matrix(values=values, scales=scales, global_scale=chosen)
 
 
 def global_scale_of(numbers: Floats) -> float:
-    """448 * 6 / amax in float32; 1 for a matrix of zeros, never infinite."""
+    """448 * 6 / amax in float32; 1 for a matrix of zeros, and never infinite."""
     return largest_to_global_scale(np.abs(numbers).max())
 
 
@@ -65,7 +65,7 @@ def largest_to_global_scale(amax: np.float32) -> float:
 
 
 def quantize_composed(numbers: Floats, global_scale: np.float32) -> tuple[Bytes, Bytes]:
-    """Packed values and swizzled scales, by way of linear scales."""
+    """Packed values and swizzled scales, from linear scales."""
     values, linear = quantize_linear(numbers, global_scale)
     return values, swizzle(linear)
 
@@ -79,7 +79,7 @@ def quantize_linear(numbers: Floats, global_scale: np.float32) -> tuple[Bytes, B
 
 
 def quantize_direct(numbers: Floats, global_scale: np.float32) -> tuple[Bytes, Bytes]:
-    """Packed values and swizzled scales, each scale written to its final place at once."""
+    """Packed values and swizzled scales, each written directly to its final place."""
     rows, k = numbers.shape
     columns = k // BLOCK
     values = np.empty((rows, k // 2), np.uint8)
@@ -95,20 +95,20 @@ def quantize_direct(numbers: Floats, global_scale: np.float32) -> tuple[Bytes, B
 
 
 def _block_scales(blocks: Floats, global_scale: np.float32) -> Bytes:
-    """One scale per block; the blocks are the last axis."""
+    """One scale per block; a block is the last axis."""
     return to_e4m3(np.abs(blocks).max(axis=-1) / np.float32(E2M1_MAX) * global_scale)
 
 
 def _codes(blocks: Floats, scales: Bytes, global_scale: np.float32) -> Bytes:
     """One E2M1 code per number."""
     divisor = from_e4m3(scales).astype(np.float32)[..., np.newaxis]
-    # Numbers under a zero scale are so small that they become zeros over 1, and keep their sign.
+    # Numbers with a zero scale are so small that, divided by 1, they become zeros with their sign.
     divisor[divisor == 0] = 1
     return to_e2m1(blocks * global_scale / divisor)
 
 
 def check_numbers(numbers: NDArray[np.generic]) -> None:
-    """`ValueError` unless `quantize` may take the matrix."""
+    """`ValueError` unless the matrix can be quantized."""
     if numbers.dtype != np.float32:
         raise ValueError(f"The matrix to quantize is {numbers.dtype}; give float32.")
     if numbers.ndim != 2 or numbers.size == 0 or numbers.shape[1] % BLOCK:

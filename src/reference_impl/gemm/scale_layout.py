@@ -1,8 +1,8 @@
-"""Where block scales lie in memory: row by row (linear), or in the 128×4 order of tensor cores.
+"""The order of block scales in memory: row by row (linear), or the 128×4 order of tensor cores.
 
-A block-scaled tensor core reads the scales of 128 rows and 4 blocks (64 values) of K as one
-512-byte atom. Within an atom, rows that are 32 apart are neighbours. Rows are padded to 128 and
-columns to 4, with zero bytes; atoms follow each other along K first.
+A block-scaled tensor core reads the scales of 128 rows and 4 blocks (64 values) of K as one atom of
+512 bytes. Within an atom, rows that are 32 apart are adjacent. Rows are padded to 128 and columns
+to 4 with zero bytes. The atoms are ordered along K first.
 
     offset(row, column) = ((row // 128) * (padded_columns // 4) + column // 4) * 512
                           + (row % 32) * 16 + ((row % 128) // 32) * 4 + column % 4
@@ -25,13 +25,13 @@ _Row = TypeVar("_Row", int, NDArray[np.intp])
 
 
 def swizzled_size(rows: int, columns: int) -> int:
-    """Bytes of the swizzled form of rows × columns scales, padding included."""
+    """The bytes of rows × columns scales in the swizzled form, with padding."""
     row_atoms, column_atoms = _atoms(rows, columns)
     return row_atoms * column_atoms * ATOM_BYTES
 
 
 def swizzled_offset(row: _Row, column: int, columns: int) -> _Row:
-    """Where the scale of `row` (or of each row) and `column` lies; `columns` is unpadded."""
+    """The offset of the scale of `row` (or of each row) and `column`; `columns` is unpadded."""
     column_atoms = -(-columns // ATOM_COLUMNS)
     atom = row // ATOM_ROWS * column_atoms + column // ATOM_COLUMNS
     within = row % 32 * 16 + row % ATOM_ROWS // 32 * 4 + column % ATOM_COLUMNS
@@ -41,7 +41,8 @@ def swizzled_offset(row: _Row, column: int, columns: int) -> _Row:
 def swizzle(linear: Bytes) -> Bytes:
     """Rows × columns scales as one flat array in 128×4 order.
 
-    Pads, splits the axes and transposes: it never uses the formula, which so has a check.
+    It pads, splits and transposes axes, and does not use the formula, so that the two check each
+    other.
     """
     rows, columns = linear.shape
     row_atoms, column_atoms = _atoms(rows, columns)
@@ -52,7 +53,7 @@ def swizzle(linear: Bytes) -> Bytes:
 
 
 def unswizzle(swizzled: Bytes, rows: int, columns: int) -> Bytes:
-    """The inverse of `swizzle`: rows × columns, the padding dropped."""
+    """The inverse of `swizzle`: rows × columns without padding."""
     row_atoms, column_atoms = _atoms(rows, columns)
     split = swizzled.reshape(row_atoms, column_atoms, 32, 4, ATOM_COLUMNS)
     padded = split.transpose(0, 3, 2, 1, 4)

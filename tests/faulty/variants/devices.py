@@ -2,15 +2,15 @@
 
 import os
 
-from nvfp4_reference import numpy_timer
 from nvfp4_reference.gemm import case
+from nvfp4_reference.gemm.numpy_backend import NumpyTimer
 
 from faulty.pretended_device import PretendedDevice
 from faulty.variant import Faulty
 from faulty.variants.profiling import edited
 
-run, event = numpy_timer.NumpyTimer.run, numpy_timer.NumpyTimer.event
-elapsed = numpy_timer.NumpyTimer.elapsed_microseconds
+run, event = NumpyTimer.run, NumpyTimer.event
+elapsed = NumpyTimer.elapsed_microseconds
 
 
 class OnADevice(Faulty, PretendedDevice):
@@ -97,7 +97,7 @@ class DelayIsOnlyRecorded(OnADevice):
 
     breaks = ("PROF-5",)
     controls = ("PROF-2",)
-    changes = ((numpy_timer.NumpyTimer, "delay", lambda self, microseconds: None),)
+    changes = ((NumpyTimer, "delay", lambda self, microseconds: None),)
 
 
 def _run_first(self, tactic):
@@ -119,10 +119,10 @@ class MeasuresOneRun(OnADevice):
     breaks = ("PROF-1",)
     controls = ("PROF-2",)
     changes = (
-        (numpy_timer.NumpyTimer, "run", _run_first),
-        (numpy_timer.NumpyTimer, "event", _event),
+        (NumpyTimer, "run", _run_first),
+        (NumpyTimer, "event", _event),
         (
-            numpy_timer.NumpyTimer,
+            NumpyTimer,
             "elapsed_microseconds",
             lambda self, start, end: 10 * elapsed(self, start, end),
         ),

@@ -1,6 +1,6 @@
 """Wrong about what serves a request: LOOK, CAPT."""
 
-from nvfp4_reference import plan_cache, publication, session, sources
+from nvfp4_reference import plan_cache, publication, session, warm_up
 from nvfp4_reference.errors import Rejected
 from nvfp4_reference.native_document import Document
 from nvfp4_reference.plan_map import PlanMap
@@ -9,7 +9,7 @@ from nvfp4_reference.scripted_timer import Script
 from faulty.variant import Faulty
 
 install = PlanMap.install
-checked_key, read_sources = plan_cache.checked_key, sources.read_sources
+checked_key, read_sources = plan_cache.checked_key, warm_up.read_sources
 update = publication.update
 
 

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from unittest import mock
 
-from nvfp4_reference import adapter, merge, native_document, publication
+from nvfp4_reference import adapter, native_document, publication
 from nvfp4_reference.errors import Rejected
 from nvfp4_reference.native_document import Document
 
 from faulty.variant import Faulty
 
-merged = merge.merged
+merged = native_document.merged
 existing, replace_file = publication._existing, publication._replace
 uninterrupted, update = publication.uninterrupted, publication.update
 

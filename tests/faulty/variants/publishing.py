@@ -5,11 +5,11 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
-from nvfp4_reference import merge, publication
+from nvfp4_reference import native_document, publication
 
 from faulty.variant import Faulty
 
-merged = merge.merged
+merged = native_document.merged
 existing, replace_file = publication._existing, publication._replace
 uninterrupted, update = publication.uninterrupted, publication.update
 

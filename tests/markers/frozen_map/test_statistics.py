@@ -332,7 +332,7 @@ KEPT = []
 def bad():
     pathlib.Path("bad").write_text("{")
     KEPT.append(Session(resolve(dict(os.environ, VT_FP4_FLASHINFER_CACHE_PATH="bad"))))
-    with pytest.raises(Exception, match="no JSON"):
+    with pytest.raises(Exception, match="not JSON"):
         KEPT[-1].warm_up(4, [(64, 64)])
 @pytest.fixture
 def engine(): bad()

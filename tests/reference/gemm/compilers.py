@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nvfp4_reference.gemm.cupy import toolchain
 
-FAKE = """#!{python}
+FAKE = """#!{python} -IS
 import os, pathlib, signal, sys
 arguments = sys.argv[1:]
 folder = pathlib.Path(__file__).parent

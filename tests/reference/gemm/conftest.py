@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from nvfp4_reference.gemm.cupy import CupyBackend, UnavailableError
+from nvfp4_reference.errors import UnavailableError
+from nvfp4_reference.gemm.cupy import CupyBackend
 
 
 @pytest.fixture

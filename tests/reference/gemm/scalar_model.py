@@ -3,6 +3,7 @@
 Rounding works on exact fractions and a list of all values; nothing is shared with the reference.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -25,7 +26,9 @@ E4M3 = [e4m3_value(byte) for byte in range(0x7F)]
 
 def nearest(number: Fraction, values: list[Fraction]) -> int:
     """Index of the nearest of ascending values; a tie goes to the even index (the even code)."""
-    return min(range(len(values)), key=lambda code: (abs(values[code] - number), code & 1))
+    above = min(bisect_left(values, number), len(values) - 1)
+    neighbours = (max(above - 1, 0), above)
+    return min(neighbours, key=lambda code: (abs(values[code] - number), code & 1))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from nvfp4_reference.gemm.accumulation import accumulate
-from nvfp4_reference.gemm.stream_k import WORKERS
+from nvfp4_reference.gemm.accumulation import STREAM_K_WORKERS, accumulate, stream_k_cuts
 from nvfp4_reference.tactics import TACTICS, Tactic
 
 from .samples import wide
@@ -28,7 +27,7 @@ def model(tactic: Tactic, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDA
         for column in range(0, len(right), tile_n)
     ]
     stream = [(tile, start) for tile in range(len(tiles)) for start in k_starts]
-    workers = WORKERS if tactic.scheduler == "stream-k" else len(tiles)
+    workers = STREAM_K_WORKERS if tactic.scheduler == "stream-k" else len(tiles)
     partial: dict[int, list[NDArray[np.float32]]] = defaultdict(list)
     for worker in range(workers):
         held: int | None = None
@@ -53,7 +52,7 @@ def model(tactic: Tactic, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDA
 def test_every_tactic_sums_in_its_own_order(
     tactic: Tactic, rng: random.Random, numbers: np.random.Generator
 ) -> None:
-    m, n, k = rng.randint(1, 300), rng.randint(1, 600), 16 * rng.randint(1, 80)
+    m, n, k = rng.randint(1, 300), rng.randint(1, 400), 16 * rng.randint(1, 48)
     print(m, n, k)
     a, b = wide(numbers, m, k).expanded(), wide(numbers, n, k).expanded()
     before = a.tobytes(), b.tobytes()
@@ -86,3 +85,41 @@ def test_a_sum_of_zero_is_positive() -> None:
     minus, plus = np.full((2, 384), -0.0), np.ones((3, 384))
     for tactic in TACTICS:
         assert not np.signbit(accumulate(tactic, minus, plus)).any()
+
+
+# Where stream-K cuts
+
+
+def test_nine_iterations_for_two_workers() -> None:
+    # Output tiles 0, 1, 2 of three K tiles each: the middle of the stream lies in tile 1.
+    assert stream_k_cuts(3, 3, workers=2) == {1: [1]}
+
+
+def test_stretches_that_end_where_tiles_do_cut_nothing() -> None:
+    assert stream_k_cuts(7, 40, workers=7) == {}
+    assert stream_k_cuts(100, 1) == {}
+    assert stream_k_cuts(5, 5, workers=1) == {}
+
+
+def test_a_tile_may_be_cut_more_than_once() -> None:
+    assert stream_k_cuts(1, 8, workers=4) == {2: [0], 4: [0], 6: [0]}
+
+
+@pytest.mark.parametrize("workers", [1, 2, STREAM_K_WORKERS, 50])
+def test_every_change_of_worker_within_a_tile_is_a_cut(workers: int, rng: random.Random) -> None:
+    tiles, k_tiles = rng.randint(1, 40), rng.randint(1, 40)
+    print(tiles, k_tiles)
+    stream = tiles * k_tiles
+    owner = [
+        sum(iteration >= worker * stream // workers for worker in range(1, workers))
+        for iteration in range(stream)
+    ]
+    changes = {
+        divmod(iteration, k_tiles)
+        for iteration in range(1, stream)
+        if owner[iteration] != owner[iteration - 1] and iteration % k_tiles
+    }
+    found = stream_k_cuts(tiles, k_tiles, workers)
+    assert {(tile, k_tile) for k_tile, cut in found.items() for tile in cut} == changes
+    shares = [owner.count(worker) for worker in range(workers)]
+    assert max(shares) - min(shares) <= 1

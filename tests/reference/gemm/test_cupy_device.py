@@ -19,7 +19,7 @@ from nvfp4_reference.gemm import (
     quantize,
     relative_error,
 )
-from nvfp4_reference.gemm.case import Card
+from nvfp4_reference.gemm.case import GuardedBackend
 from nvfp4_reference.gemm.cupy import CupyBackend, operands
 from nvfp4_reference.gemm.cupy.operands import CupyProblem
 from nvfp4_reference.gemm.scale_layout import swizzle
@@ -53,7 +53,7 @@ print(json.dumps(found))
 
 
 FIRST_CAPTURED = """
-from nvfp4_reference.gemm.case import Card
+from nvfp4_reference.gemm.case import GuardedBackend
 from nvfp4_reference.gemm.cupy import CupyBackend, operands
 card = CupyBackend()
 problem = card.prepare(33, 264, 1024, 7)
@@ -109,7 +109,7 @@ def digest(output: Any) -> str:
 
 
 def test_it_is_a_back_end(card: CupyBackend) -> None:
-    back_end: Card[CupyProblem] = card
+    back_end: GuardedBackend[CupyProblem] = card
     assert back_end.name == "cupy"
     assert back_end.available()
 

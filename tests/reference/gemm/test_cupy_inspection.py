@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from nvfp4_reference.errors import UnavailableError
 from nvfp4_reference.gemm.cupy import CupyBackend, inspection, toolchain
 from nvfp4_reference.gemm.cupy import __main__ as command
 from nvfp4_reference.gemm.cupy.architectures import architecture
-from nvfp4_reference.gemm.cupy.errors import UnavailableError
 from nvfp4_reference.tactics import TACTICS, Tactic
 
 FP4 = "OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X"
@@ -172,7 +172,7 @@ def test_the_disassembler_is_looked_for_by_name_then_beside_nvcc_then_on_the_pat
     environment[toolchain.CUOBJDUMP] = named
     assert toolchain.find_cuobjdump(environment) == Path(named)
     environment[toolchain.CUOBJDUMP] = str(tmp_path)
-    with pytest.raises(UnavailableError, match="which is no program"):
+    with pytest.raises(UnavailableError, match="which is not a program"):
         toolchain.find_cuobjdump(environment)
 
 

@@ -10,11 +10,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from nvfp4_reference.errors import BuildError, UnavailableError
 from nvfp4_reference.gemm.cupy import __main__ as command
 from nvfp4_reference.gemm.cupy import compiling, library, toolchain
 from nvfp4_reference.gemm.cupy import recipe as recipes
 from nvfp4_reference.gemm.cupy.architectures import ARCHITECTURES, Architecture, architecture
-from nvfp4_reference.gemm.cupy.errors import BuildError, UnavailableError
 from nvfp4_reference.gemm.cupy.kernels import Kernels
 from nvfp4_reference.tactics import TACTIC_SET_VERSION, TACTICS, digest
 
@@ -354,7 +354,7 @@ def test_an_interrupted_build_leaves_no_library(tmp_path: Path, sign: signal.Sig
         assert process.returncode != 0
         if sign == signal.SIGINT:
             assert process.returncode == 130
-            assert told.endswith("nvfp4: interrupted; nothing is left of this build.\n")
+            assert told.endswith("nvfp4: interrupted; all files of this build are removed.\n")
             assert "Traceback" not in told
             assert pipe.read() == "", "a compiler is left"  # the end, once none holds the pipe
             assert left(tmp_path) == set()

@@ -2,22 +2,21 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
-from nvfp4_reference.errors import Rejected
-from nvfp4_reference.gemm import Timer
+from nvfp4_reference.errors import LaunchError, Rejected
 from nvfp4_reference.gemm.cupy import CupyBackend
-from nvfp4_reference.gemm.cupy.cupy_timer import CupyTimer
-from nvfp4_reference.gemm.cupy.errors import LaunchError
-from nvfp4_reference.profiling import Profiler, Step
+from nvfp4_reference.gemm.cupy.cupy_backend import CupyTimer
+from nvfp4_reference.profiling import Profiler, Step, Timer
 
 BROKEN = """
 import numpy as np
 from nvfp4_reference.errors import DeviceError
 from nvfp4_reference.gemm import NumpyBackend
 from nvfp4_reference.gemm.cupy import CupyBackend
-from nvfp4_reference.gemm.cupy.cupy_timer import CupyTimer
+from nvfp4_reference.gemm.cupy.cupy_backend import CupyTimer
 from nvfp4_reference.profiling import Profiler
 
 card = CupyBackend()
@@ -49,7 +48,7 @@ print(np.isfinite(cpu.output(prepared).astype(np.float32)).all())
 
 def test_a_tactic_is_chosen_by_the_exact_sequence(card: CupyBackend) -> None:
     trace: list[Step] = []
-    timer: Timer = card.timer(16, 512, 1024)
+    timer: Timer[Any] = card.timer(16, 512, 1024)
     selection = Profiler().select(timer, (16, 512, 1024), 5000, trace)
     assert sorted(selection.microseconds) == list(range(32))
     assert min(selection.microseconds.values()) > 0

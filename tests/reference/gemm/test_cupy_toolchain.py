@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nvfp4_reference.gemm.cupy import CupyBackend, UnavailableError, cards, device, toolchain
+from nvfp4_reference.errors import BuildError, UnavailableError
+from nvfp4_reference.gemm.cupy import CupyBackend, architectures, device, toolchain
 from nvfp4_reference.gemm.cupy.architectures import architecture
-from nvfp4_reference.gemm.cupy.errors import BuildError
 from nvfp4_reference.gemm.cupy.metadata import native_here
 from nvfp4_reference.gemm.flashinfer import FlashInferBackend
 
@@ -52,7 +52,7 @@ def test_a_missing_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(toolchain, "_executable", lambda path: False)
     assert "there is no nvcc" in refusal(toolchain.find_nvcc, {"PATH": str(tmp_path)})
     named = {toolchain.NVCC: str(tmp_path)}
-    assert f"{toolchain.NVCC} is '{tmp_path}', which is no program" in refusal(
+    assert f"{toolchain.NVCC} is '{tmp_path}', which is not a program" in refusal(
         toolchain.find_nvcc, named
     )
 
@@ -66,7 +66,7 @@ def test_a_compiler_that_does_not_run(tmp_path: Path) -> None:
 
 def test_missing_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = {toolchain.CUTLASS_INCLUDE: str(tmp_path)}
-    assert "where there is no cutlass/version.h" in refusal(toolchain.find_headers, named)
+    assert "which has no cutlass/version.h" in refusal(toolchain.find_headers, named)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "install flashinfer-python" in refusal(toolchain.find_headers, {})
 
@@ -102,7 +102,7 @@ def test_where_libraries_are_kept() -> None:
     assert toolchain.cache_folder({"XDG_CACHE_HOME": "/cache"}) == Path(
         "/cache/nvfp4-reference/kernels"
     )
-    assert "there is no place for the built kernels" in refusal(
+    assert "there is no folder for the built kernels" in refusal(
         toolchain.cache_folder, {"HOME": ""}
     )
 
@@ -177,11 +177,11 @@ def test_it_can_run_where_everything_is_there(
     assert CupyBackend(environment).available()
     assert not (tmp_path / "cache").exists(), "asking built something"
     (tmp_path / "nvcc").unlink()
-    assert "is no program" in str(CupyBackend(environment).reason())
+    assert "is not a program" in str(CupyBackend(environment).reason())
 
 
 @pytest.mark.parametrize(
-    ("status", "expected"), [(46, "another process holds the card"), (999, "it is broken")]
+    ("status", "expected"), [(46, "another process holds it"), (999, "it does not respond")]
 )
 def test_a_card_that_cannot_be_used(status: int, expected: str) -> None:
     def refused(**options: bool) -> None:
@@ -189,7 +189,7 @@ def test_a_card_that_cannot_be_used(status: int, expected: str) -> None:
 
     cupy = Cupy(90)
     cupy.Stream = refused  # type: ignore[attr-defined]
-    assert f"the card cannot be used, for {expected}" in refusal(device.Device, cupy)
+    assert f"the card cannot be used, since {expected}" in refusal(device.Device, cupy)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_folder_that_an_uninstalled_package_left(
 
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert "install pytest-nvfp4[gpu]" in refusal(cards.import_cupy)
+    assert "install pytest-nvfp4[gpu]" in refusal(architectures.import_cupy)
     assert "CuPy, which owns the card's memory, cannot be imported" in str(CupyBackend({}).reason())
 
 

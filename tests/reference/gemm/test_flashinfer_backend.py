@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from nvfp4_reference import Rejected, back_ends, resolve
 from nvfp4_reference.adapter import Adapter
-from nvfp4_reference.errors import DeviceError
+from nvfp4_reference.errors import BuildError, DeviceError, LaunchError, UnavailableError
 from nvfp4_reference.gemm import NumpyBackend, gemm_case
-from nvfp4_reference.gemm.cupy.errors import BuildError, LaunchError, UnavailableError
 from nvfp4_reference.gemm.flashinfer import FlashInferBackend, installation
 from nvfp4_reference.profiling import Profiler
 
@@ -148,8 +147,8 @@ REASONS = [
     (on_hopper, "compute capability 9.0, and FlashInfer's runner has the 32 tactics on 12.0"),
     (on_b200, "compute capability 10.0"),
     (without_flashinfer, "no FlashInfer is installed"),
-    (with_another_flashinfer, "FlashInfer 0.7.4 is installed, and the tactics are known of 0.6.13"),
-    (without_nvcc, "'/nowhere/nvcc', which is no program"),
+    (with_another_flashinfer, "FlashInfer 0.7.4 is installed, and the tactics are those of 0.6.13"),
+    (without_nvcc, "'/nowhere/nvcc', which is not a program"),
     (without_ninja, "there is no ninja"),
 ]
 

@@ -15,30 +15,35 @@ from nvfp4_reference.gemm import (
     Backend,
     NumpyBackend,
     Problem,
-    Timer,
     gemm_case,
     numpy_backend,
     quantize,
 )
-from nvfp4_reference.gemm.operands import random_operands
+from nvfp4_reference.gemm.numpy_backend import NumpyTimer
+from nvfp4_reference.gemm.random_operands import random_operands
+from nvfp4_reference.profiling import Profiler, Timer
 
 BACKEND: Backend[Problem] = NumpyBackend()
 
-EVERY_CASE = """
+CASES = """
 import json, sys
 from nvfp4_reference.gemm import gemm_case
-m, n, k, seed = json.loads(sys.argv[1])
+(m, n, k, seed), cases = json.loads(sys.argv[1])
 print(json.dumps([
     gemm_case(m, n, k, tactic=tactic, seed=seed, direct_sf=direct_sf)
-    for tactic in range(32) for direct_sf in (True, False)
+    for tactic, direct_sf in cases
 ]))
 """
 
+EVERY_CASE = [(tactic, direct_sf) for tactic in range(32) for direct_sf in (True, False)]
+EVERY_TACTIC = [case for case in EVERY_CASE if case[0] == 0 or case[1] == (case[0] % 2 == 0)]
+"""Both ways to quantize for tactic 0, and one of them in turn for the others."""
 
-def in_a_fresh_process(arguments: tuple[int, int, int, int], threads: int) -> Any:
+
+def in_a_fresh_process(arguments: Any, threads: int) -> Any:
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", EVERY_CASE, json.dumps(arguments)],
+        [sys.executable, "-W", "error", "-c", CASES, json.dumps(arguments)],
         env={**os.environ, **dict.fromkeys(names, str(threads))},
         capture_output=True,
         text=True,
@@ -64,23 +69,30 @@ def test_a_replay_is_the_launch_that_was_captured(
     assert np.isnan(output.astype(np.float32)).all(), "what was there before is not a result"
 
 
-def test_processes_and_threads_do_not_change_a_byte(rng: random.Random) -> None:
-    arguments = (
-        rng.randint(1, 200),
-        rng.randint(200, 500),
-        16 * rng.randint(20, 40),
-        rng.randrange(99),
-    )
-    print(arguments)
-    here = [
-        gemm_case(*arguments[:3], tactic=tactic, seed=arguments[3], direct_sf=direct_sf)
-        for tactic in range(32)
-        for direct_sf in (True, False)
-    ]
-    for threads in (1, 2, 5):
-        assert in_a_fresh_process(arguments, threads) == here
-    assert len({case["a"]["swizzled"] for case in here}) == 1
-    assert here[0::2] == here[1::2], "direct and composed scales differ"
+@pytest.mark.parametrize(
+    ("cases", "threads"),
+    [
+        pytest.param(EVERY_TACTIC, (1, 3), id="every tactic"),
+        pytest.param(EVERY_CASE, (1, 2, 5), id="every case", marks=pytest.mark.wide),
+    ],
+)
+def test_processes_and_threads_do_not_change_a_byte(
+    rng: random.Random, cases: list[tuple[int, bool]], threads: tuple[int, ...]
+) -> None:
+    rows = 200 if cases is EVERY_CASE else 40
+    m, n, k = rng.randint(1, rows), rng.randint(200, 200 + rows), 16 * rng.randint(20, 24)
+    seed = rng.randrange(99)
+    print(m, n, k, seed)
+    here = {
+        (tactic, direct_sf): gemm_case(m, n, k, tactic=tactic, seed=seed, direct_sf=direct_sf)
+        for tactic, direct_sf in cases
+    }
+    for number in threads:
+        assert in_a_fresh_process([(m, n, k, seed), cases], number) == list(here.values())
+    assert len({case["a"]["swizzled"] for case in here.values()}) == 1
+    for tactic, direct_sf in cases:
+        composed = here.get((tactic, False), here[tactic, direct_sf])
+        assert here[tactic, direct_sf] == composed, "direct and composed scales differ"
 
 
 def test_a_case_depends_on_its_seed() -> None:
@@ -159,7 +171,7 @@ def test_quantize_is_the_quantizer(numbers: np.random.Generator) -> None:
 
 
 def test_the_timer_runs_and_measures() -> None:
-    timer: Timer = BACKEND.timer(4, 32, 48)
+    timer: Timer[Any] = BACKEND.timer(4, 32, 48)
     start = timer.event()
     timer.delay(5000)
     timer.run(31)
@@ -208,3 +220,33 @@ def test_shapes_that_nvfp4_does_not_have(m: Any, n: Any, k: Any, message: str) -
 def test_a_seed_is_a_non_negative_integer(seed: Any) -> None:
     with pytest.raises(ValueError, match="non-negative integer"):
         random_operands(1, 1, 16, seed)
+
+
+def test_the_numpy_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0
+    runs: list[int] = []
+    pauses: list[float] = []
+
+    def product(tactic: int) -> None:
+        nonlocal now
+        runs.append(tactic)
+        now += 1000 * (40 - tactic)
+
+    monkeypatch.setattr(numpy_backend.time, "perf_counter_ns", lambda: now)
+    monkeypatch.setattr(numpy_backend.time, "sleep", pauses.append)
+    found = Profiler().select(NumpyTimer(product), (1, 1, 16), 5000, [])
+    assert found.tactic == 31
+    assert found.microseconds == {tactic: 40 - tactic for tactic in range(32)}
+    assert runs == [tactic for tactic in range(32) for _ in range(13)]
+    assert pauses == [0.005] * 32
+
+
+def test_the_numpy_timer_measures_for_real() -> None:
+    def product(tactic: int) -> None:
+        if tactic % 2:
+            raise ZeroDivisionError
+        sum(range(100))
+
+    found = Profiler().select(NumpyTimer(product), (1, 1, 16), 0, [])
+    assert set(found.microseconds) == set(range(0, 32, 2))
+    assert all(time > 0 for time in found.microseconds.values())

@@ -16,8 +16,8 @@ from nvfp4_reference.gemm import (
     relative_error,
     run,
 )
-from nvfp4_reference.gemm.operands import random_operands
 from nvfp4_reference.gemm.product import OUTPUT_DTYPES, empty_output, run_problem
+from nvfp4_reference.gemm.random_operands import random_operands
 
 from .samples import wide
 

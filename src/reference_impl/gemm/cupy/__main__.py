@@ -1,11 +1,11 @@
-"""Build the kernels ahead of time, or look at what was built.
+"""Build the kernels ahead of time, or inspect a built library.
 
     python -m nvfp4_reference.gemm.cupy [ARCHITECTURE]
     python -m nvfp4_reference.gemm.cupy inspect [ARCHITECTURE | LIBRARY]
 
-ARCHITECTURE is the number of a compute capability, such as 90 or 121; without one, it is that of
-the card. No card is needed to build for one. `inspect` disassembles a built library and prints what
-each tactic multiplies with; its status is 1 if that is not what the architecture should use.
+ARCHITECTURE is the number of a compute capability, such as 90 or 121; the default is that of the
+card. With an architecture, no card is needed. `inspect` disassembles a built library and prints the
+tensor-core instructions of each tactic; its exit status is 1 where they are not the expected ones.
 """
 
 import os
@@ -13,25 +13,24 @@ import re
 import sys
 from pathlib import Path
 
+from ...errors import UnavailableError
 from . import inspection, library, toolchain
-from .architectures import Architecture, architecture
-from .cards import current_architecture, import_cupy
-from .errors import UnavailableError
+from .architectures import Architecture, architecture, current_architecture, import_cupy
 from .recipe import Recipe, recipe
 
 
 def main(arguments: list[str]) -> int:
-    """Build and print the library's path, or inspect; report on the standard error stream."""
+    """Build and print the library's path, or inspect it; messages go to standard error."""
     try:
         if arguments[:1] == ["inspect"]:
             return _inspect(arguments[1:])
-        path = library.built(_recipe(arguments), os.environ, _tell)
+        path = library.built(_recipe(arguments), os.environ, _report)
     except UnavailableError as error:
         for line in (str(error), *getattr(error, "__notes__", ())):
-            _tell(line)
+            _report(line)
         return 1
     except KeyboardInterrupt:
-        _tell("interrupted; nothing is left of this build.")
+        _report("interrupted; all files of this build are removed.")
         return 130
     sys.stdout.write(f"{path}\n")
     return 0
@@ -45,13 +44,13 @@ def _inspect(arguments: list[str]) -> int:
             path = _recipe(arguments).path
     if not path.is_file():
         raise UnavailableError(
-            f"there is no kernel library {path}; build it first, by the same command without "
-            "`inspect`, or name another."
+            f"there is no kernel library {path}; build it with the same command without `inspect`, "
+            "or name another file."
         )
     found = inspection.inspect(path, os.environ)
     sys.stdout.write(f"{found.table()}\n")
     for fault in found.faults:
-        _tell(fault)
+        _report(fault)
     return int(bool(found.faults))
 
 
@@ -72,7 +71,7 @@ def _is_number(text: str) -> bool:
     return re.fullmatch("[0-9]{1,4}", text) is not None
 
 
-def _tell(sentence: str) -> None:
+def _report(sentence: str) -> None:
     sys.stderr.write(f"nvfp4: {sentence}\n")
     sys.stderr.flush()
 

@@ -1,7 +1,7 @@
-"""Run a compiler for many units at once, within the machine's memory, and stop it all at once.
+"""Run the compiler for several units in parallel, within the memory of the machine.
 
-Each compiler has a process group of its own: an interrupt in the terminal reaches us alone, and we
-end the groups, the compiler's own children included.
+Each compiler has a process group of its own. So an interrupt in the terminal reaches only this
+process, which then ends the groups, with the children of the compilers.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import BuildError
+from ...errors import BuildError
 from .recipe import Unit
 from .toolchain import BUILD_JOBS
 
@@ -28,7 +28,7 @@ _LIMITS = (
 
 
 def job_count(units: int, unit_bytes: int, environment: Mapping[str, str]) -> int:
-    """How many compilers to run at once; `BuildError` where memory is too short for one."""
+    """The number of compilers to run at once; `BuildError` where memory is too small for one."""
     named = environment.get(BUILD_JOBS)
     if named:
         if not (named.isascii() and named.isdigit() and int(named) > 0):
@@ -38,24 +38,24 @@ def job_count(units: int, unit_bytes: int, environment: Mapping[str, str]) -> in
 
 
 def jobs_within(units: int, unit_bytes: int, cores: int, memory: int | None) -> int:
-    """The most jobs that cores and memory allow; memory that nobody can tell allows one."""
+    """The most jobs that cores and memory allow; one where the free memory is unknown."""
     if memory is None:
         return 1
     if memory < unit_bytes:
         raise BuildError(
             f"a compiler needs {unit_bytes / 1e9:.1f} GB of memory, and {memory / 1e9:.1f} GB are "
-            f"free; free some, or set {BUILD_JOBS} to build all the same."
+            f"free; free memory, or set {BUILD_JOBS} to build anyway."
         )
     return max(1, min(units, cores, memory // unit_bytes))
 
 
 def usable_cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def available_memory() -> int | None:
-    """Bytes that may still be taken on this machine and in this container; None if unknown."""
+    """The free memory of this machine and container in bytes; None if it is unknown."""
     found = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in _MEMORY.read_text().splitlines():
@@ -72,9 +72,12 @@ def compile_all(
     units: Sequence[Unit],
     folder: Path,
     jobs: int,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> list[Path]:
-    """Compile every unit in `folder`, `jobs` at once, to objects; the first error ends the rest."""
+    """Compile every unit in `folder` to an object, `jobs` at once.
+
+    The first error ends the other compilers. `report` gets a sentence for each unit.
+    """
     waiting = list(units)
     running: dict[int, _Running] = {}
     done = 0
@@ -89,7 +92,7 @@ def compile_all(
                 raise _failed(one.unit.name, one.process.returncode, one.log.read_text())
             done += 1
             seconds = time.monotonic() - one.began
-            tell(f"built {done} of {len(units)} units: {one.unit.name} took {seconds:.0f} s.")
+            report(f"built {done} of {len(units)} units: {one.unit.name} took {seconds:.0f} s.")
     return [folder / f"{unit.name}.o" for unit in units]
 
 
@@ -135,12 +138,12 @@ def _start(command: Sequence[str], unit: Unit, folder: Path) -> _Running:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Ours, with the compiler's temporaries in the folder that is removed in any case."""
+    """This process's variables, with temporary files in the build folder, which is removed."""
     return {**os.environ, "TMPDIR": str(folder)}
 
 
 def _first_to_end(running: Mapping[int, _Running]) -> _Running:
-    """Wait for one of them, without taking the end of any other child of this process."""
+    """Wait until one of them ends, without waiting for other children of this process."""
     while True:
         for one in running.values():
             if one.process.poll() is not None:
@@ -150,7 +153,7 @@ def _first_to_end(running: Mapping[int, _Running]) -> _Running:
 
 @contextlib.contextmanager
 def _ended_together(running: Mapping[int, _Running]) -> Iterator[None]:
-    """Whatever ends the block ends every compiler that still runs, and its children."""
+    """End every running compiler and its children when the block ends."""
     try:
         yield
     finally:
@@ -165,10 +168,10 @@ def _failed(name: str, status: int, output: str) -> BuildError:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     first = next((line for line in lines if "error" in line.lower()), "")
     if status < 0 or "Killed" in output:
-        first = first or f"it was ended by signal {-status}; memory may be too short"
+        first = first or f"it was ended by signal {-status}; there may be too little memory"
     error = BuildError(
         f"the compiler could not build {name} ({first or f'status {status}'}); "
-        "see the notes of this error for its own words."
+        "see the notes of this error for its output."
     )
     error.add_note(output[-4000:])
     return error

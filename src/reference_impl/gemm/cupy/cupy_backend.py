@@ -1,8 +1,8 @@
-"""The back end on an NVIDIA card; see `protocol.Backend` for what it promises.
+"""The back end on an NVIDIA card, with the methods of `protocol.Backend`, and its timer.
 
-A caller who makes a CuPy stream current has all work queued there, and captured where it captures;
-without one, work goes to a stream of our own. Kernels are built, and the card is touched, when the
-first product is prepared: making a `CupyBackend` costs nothing and cannot fail.
+All work is queued on the caller's current CuPy stream, and captured where that stream is being
+captured. Without one, it is queued on a stream of the back end. Kernels are built, and the card is
+used, when the first product is prepared; to create a `CupyBackend` takes no time and cannot fail.
 """
 
 import contextlib
@@ -10,17 +10,17 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from ...errors import DeviceError, LaunchError, UnavailableError
 from ..elements import Bytes, Floats
 from ..matrix import Nvfp4Matrix
-from ..operands import check_shape, random_activation, random_weight
 from ..product import Output, alpha_of, checked_tactic
+from ..random_operands import check_shape, random_activation, random_weight
 from . import library, operands, toolchain
-from .cards import caller_captures, current_architecture, import_cupy
+from .architectures import current_architecture, import_cupy
 from .compiling import available_memory
-from .cupy_timer import CupyTimer
-from .device import Device
-from .errors import DeviceError, LaunchError, UnavailableError
+from .device import Device, caller_captures
 from .kernels import Kernels
 from .metadata import recipe_here
 from .operands import CupyProblem, DeviceMatrix
@@ -30,7 +30,7 @@ ACTIVATION_SEED, WEIGHT_SEED = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Engine:
+class _ReadyCard:
     device: Device
     kernels: Kernels
     recipe: Recipe
@@ -39,8 +39,8 @@ class _Engine:
 class CupyBackend:
     """CUTLASS's tactics on the card that is current when the first product is prepared.
 
-    `environment` names the compiler and the like (see `toolchain`); `progress` is told about a
-    build, sentence by sentence, and by default the log is.
+    `environment`: the variables that name the compiler and so on; see `toolchain`. `progress` gets
+    a sentence for each step of a build; the default is the log.
     """
 
     name = "cupy"
@@ -53,12 +53,12 @@ class CupyBackend:
         self._environment = os.environ if environment is None else environment
         self._progress = progress
         self._lock = threading.Lock()
-        self._made: _Engine | None = None
+        self._made: _ReadyCard | None = None
         self._weight: DeviceMatrix | None = None
         self._recording = threading.local()
 
     def available(self) -> bool:
-        """Is there a card that the kernels run on, and are they built or is there a compiler?"""
+        """Whether there is a card with kernels, and a compiler to build them."""
         return self.reason() is None
 
     def reason(self) -> str | None:
@@ -76,7 +76,7 @@ class CupyBackend:
     def quantize(
         self, numbers: Floats, *, global_scale: float | None = None, direct: bool = True
     ) -> Nvfp4Matrix:
-        """See `quantization.quantize`, whose bytes the card's quantizer gives."""
+        """Quantize on the card, with the bytes of `quantization.quantize`."""
         engine = self._engine()
         found = operands.quantize(
             engine.device, engine.kernels, numbers, global_scale=global_scale, direct=direct
@@ -84,7 +84,7 @@ class CupyBackend:
         return operands.to_host(engine.device, found)
 
     def prepare(self, m: int, n: int, k: int, seed: int, *, direct: bool = True) -> CupyProblem:
-        """See `operands.random_operands`; quantized and, where need be, expanded on the card.
+        """See `protocol.Backend.prepare`; the operands are quantized and expanded on the card.
 
         A `MemoryError` for a shape beyond the card's memory, before anything is computed.
         """
@@ -96,33 +96,34 @@ class CupyBackend:
         return self.product(a, b, alpha_of(a.global_scale, b.global_scale))
 
     def operand(self, rows: int, k: int, seed: int) -> DeviceMatrix:
-        """Something to measure with, made on the card; see `operands.synthetic`."""
+        """A synthetic operand for measuring, made on the card; see `operands.synthetic`."""
         engine = self._engine()
         return operands.synthetic(engine.device, engine.kernels, rows, k, seed)
 
     def product(self, a: DeviceMatrix, b: DeviceMatrix, alpha: float = 1.0) -> CupyProblem:
-        """A product of operands that are on the card already."""
+        """A product of operands on the card."""
         engine = self._engine()
         return operands.problem(engine.device, engine.kernels, a, b, alpha)
 
     def expand(self, matrix: DeviceMatrix) -> None:
-        """Queue the expansion of an operand once more, where this architecture multiplies half.
+        """Queue the expansion of an operand to half again, where this architecture needs it.
 
-        An engine that keeps its operands in FP4 does this in every call.
+        An engine that keeps its operands in FP4 expands them in every call.
         """
         engine = self._engine()
         operands.expand(engine.device, engine.kernels, matrix)
 
     def problem(self, a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float) -> CupyProblem:
-        """A product of operands that are given."""
+        """A product of operands on the host."""
         engine = self._engine()
         device, kernels = engine.device, engine.kernels
         left, right = (operands.from_host(device, kernels, matrix) for matrix in (a, b))
         return self.product(left, right, alpha)
 
     def run_tactic(self, tactic_id: int, problem: CupyProblem) -> None:
-        """Queue the product; a `LaunchError` concerns this tactic alone.
+        """Queue the product.
 
+        `LaunchError` where this tactic fails, `DeviceError` where the card can no longer be used,
         `ValueError` for a tactic outside 0-31.
         """
         engine = self._engine()
@@ -133,7 +134,7 @@ class CupyBackend:
         if tactic not in device.architecture.tactics:
             raise LaunchError(
                 f"tactic {tactic_id} ({tactic.name}) is invalid on {device.architecture.name}, "
-                "which cannot build its tile; use another."
+                "which cannot build its tile; use another tactic."
             )
         captured: list[CupyProblem] | None = getattr(self._recording, "problems", None)
         if captured is not None:
@@ -143,48 +144,51 @@ class CupyBackend:
             device.check(status, f"launching tactic {tactic_id} ({tactic.name})")
 
     def output(self, problem: CupyProblem) -> Output:
-        """A copy, once all that was queued has ended."""
+        """A copy of the output, once all queued work has ended."""
         return operands.output(problem)
 
     def poison(self, problem: CupyProblem) -> None:
-        """Make every element of the output NaN again."""
+        """Set every element of the output to NaN."""
         operands.poison(problem)
 
     def guard(self, problem: CupyProblem) -> Bytes:
-        """The memory behind the output, once all that was queued has ended."""
+        """The memory after the output, once all queued work has ended."""
         return operands.guard(problem)
 
     def runner(self, m: int, n: int, k: int) -> Callable[[int], None]:
-        """Runs on one problem, made on the card now; its weight is kept for the next M."""
+        """A call that runs a tactic on one problem, which is made on the card here.
+
+        The weight is kept for the next M.
+        """
         engine = self._engine()
         self._check_size(engine.device, m, n, k)
         with self._lock:
             kept = self._weight
         if kept is None or (kept.rows, kept.k) != (n, operands.stored_k(engine.device, k)):
-            self._weight = kept = None  # its memory is free before the next takes as much
+            self._weight = kept = None  # free its memory before the next one is allocated
             kept = self.operand(n, k, WEIGHT_SEED)
             with self._lock:
                 self._weight = kept
         prepared = self.product(self.operand(m, k, ACTIVATION_SEED), kept)
         return lambda tactic_id: self.run_tactic(tactic_id, prepared)
 
-    def timer(self, m: int, n: int, k: int) -> CupyTimer:
-        """Times a `runner` by events."""
+    def timer(self, m: int, n: int, k: int) -> "CupyTimer":
+        """A timer of a `runner`, with events."""
         run = self.runner(m, n, k)
         engine = self._engine()
         return CupyTimer(engine.device, engine.kernels, run)
 
     def capturing(self) -> bool:
-        """Is the stream that work is queued on being captured?"""
-        if self._made is None:  # there is no stream of ours yet
+        """Whether the stream on which work is queued is being captured."""
+        if self._made is None:  # the back end has no stream yet
             return caller_captures()
         return bool(self._made.device.stream.is_capturing())
 
     def capture(self, launch: Callable[[], None]) -> Callable[[], None]:
-        """Record what `launch` queues, on our stream or the caller's.
+        """Capture the work that `launch` queues, on the current stream.
 
-        The replay keeps every problem that was recorded, its workspace included. If `launch`
-        raises, the capture is ended and nothing of it remains.
+        The replay keeps the captured problems and their workspaces alive. Where `launch` raises,
+        the capture is ended and discarded.
         """
         device = self._engine().device
         problems: list[CupyProblem] = []
@@ -196,7 +200,7 @@ class CupyBackend:
                 try:
                     launch()
                 except BaseException:
-                    with contextlib.suppress(Exception):  # a capture that failed ends with an error
+                    with contextlib.suppress(Exception):  # ending a failed capture raises
                         stream.end_capture()
                     raise
                 graph = stream.end_capture()
@@ -209,7 +213,7 @@ class CupyBackend:
 
         return replay
 
-    def _engine(self) -> _Engine:
+    def _engine(self) -> _ReadyCard:
         with self._lock:
             if self._made is None:
                 cupy = import_cupy()
@@ -218,11 +222,11 @@ class CupyBackend:
                 kernels = Kernels(path, recipe.architecture)
                 device = Device(cupy)
                 device.bind(kernels.use_device)
-                self._made = _Engine(device, kernels, recipe)
+                self._made = _ReadyCard(device, kernels, recipe)
             return self._made
 
     @staticmethod
-    def _quantized(engine: _Engine, numbers: Floats, *, direct: bool) -> DeviceMatrix:
+    def _quantized(engine: _ReadyCard, numbers: Floats, *, direct: bool) -> DeviceMatrix:
         return operands.quantize(
             engine.device, engine.kernels, numbers, global_scale=None, direct=direct
         )
@@ -232,6 +236,47 @@ class CupyBackend:
         check_shape(m, n, k)
         needed = operands.device_bytes(m, n, k)
         _check_room("card", needed, device.free_bytes(), (m, n, k))
+
+
+class CupyTimer:
+    """The calls of `profiling.Timer`; each queues on the current stream.
+
+    A failing call raises once and leaves no error on the card, so the next tactic can run.
+
+    Source: FlashInfer 0.6.13 autotuner.py:799-818, 1407-1493.
+    """
+
+    def __init__(self, device: Device, kernels: Kernels, run: Callable[[int], None]) -> None:
+        self._device = device
+        self._kernels = kernels
+        self._run = run
+
+    def run(self, tactic: int) -> None:
+        """Queue the product once."""
+        self._run(tactic)
+
+    def synchronize(self) -> None:
+        """Wait for the stream."""
+        with self._device.active(), self._device.translated("running a tactic"):
+            self._device.stream.synchronize()
+
+    def delay(self, microseconds: int) -> None:
+        """Queue the delay kernel; it takes a few percent longer than requested."""
+        with self._device.active():
+            status = self._kernels.delay(microseconds, self._device.stream.ptr)
+            self._device.check(status, "delaying")
+
+    def event(self) -> Any:
+        """Queue an event."""
+        with self._device.active(), self._device.translated("recording an event"):
+            event = self._device.cupy.cuda.Event()
+            event.record(self._device.stream)
+            return event
+
+    def elapsed_microseconds(self, start: Any, end: Any) -> float:
+        """The microseconds between two completed events."""
+        with self._device.active(), self._device.translated("reading the events"):
+            return 1000 * float(self._device.cupy.cuda.get_elapsed_time(start, end))
 
 
 def _check_room(place: str, needed: int, free: int | None, shape: tuple[int, int, int]) -> None:

@@ -1,21 +1,24 @@
-"""One card as CuPy has it: memory, the stream that is current, and what an error means.
+"""One card through CuPy: memory, the current stream, and the meaning of errors.
 
-CUDA knows two kinds of error. One belongs to a call: it is cleared where it is met, and the next
-call is as good as ever. The other has broken the process's use of the card (an illegal address,
-say): every call fails from then on, also those of the process that asked for nothing, so the tuning
-ends with it and the back end is unavailable.
+CUDA has two kinds of errors. An error of one call is cleared when it is reported, and the next call
+works. After other errors, such as an illegal address, every call of this process fails; such an
+error ends the tuning, and the back end is unavailable.
 """
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .cards import DEFAULT_STREAMS, current_architecture
-from .errors import DeviceError, LaunchError, UnavailableError, first_line
+from ...errors import DeviceError, LaunchError, UnavailableError, first_line
+from .architectures import current_architecture
 from .kernels import CUTLASS_STATUS
+
+DEFAULT_STREAMS = (0, 1, 2)
+"""The addresses of CUDA's default streams."""
 
 _OUT_OF_MEMORY = 2
 _BUSY = 46
@@ -23,7 +26,7 @@ _MULTIPROCESSORS = 16  # cudaDevAttrMultiProcessorCount
 
 
 class Device:
-    """The card that was current when this was made; safe to use from several threads."""
+    """The card that is current when this is created. Safe to use from several threads."""
 
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
@@ -36,14 +39,14 @@ class Device:
         try:
             self._stream = cupy.cuda.Stream(non_blocking=True)
         except self._runtime.CUDARuntimeError as error:
-            busy = "another process holds the card" if error.status == _BUSY else "it is broken"
+            why = "another process holds it" if error.status == _BUSY else "it does not respond"
             raise UnavailableError(
-                f"the card cannot be used, for {busy} ({first_line(error)}); "
-                "free it or use another."
+                f"the card cannot be used, since {why} ({first_line(error)}); "
+                "free it or use another card."
             ) from error
 
     def bind(self, use_device: Callable[[int], int]) -> None:
-        """Have a library with a CUDA runtime of its own use this card, wherever it is active."""
+        """Make a library with a CUDA runtime of its own use this card too, where it is active."""
         self._bind = use_device
         with self.active():
             pass
@@ -55,30 +58,30 @@ class Device:
 
     @property
     def stream(self) -> Any:
-        """The caller's current stream, or ours where that is the default one.
+        """The caller's current stream, or the stream of this object where that is the default one.
 
-        The default stream cannot be captured, and it waits for streams of everybody else.
+        The default stream cannot be captured, and it waits for all other streams.
         """
         current = self.cupy.cuda.get_current_stream()
         return self._stream if current.ptr in DEFAULT_STREAMS else current
 
     def name(self) -> str:
-        """As the driver calls it: `NVIDIA H200`."""
+        """The driver's name of the card, such as `NVIDIA H200`."""
         return str(self._runtime.getDeviceProperties(self.ordinal)["name"].decode())
 
     def free_bytes(self) -> int:
-        """What may still be allocated, CuPy's unused blocks included."""
+        """The bytes that can still be allocated, with the unused blocks of CuPy's pool."""
         with self.translated("asking for free memory"):
             free: int = self._runtime.memGetInfo()[0]
             return free + int(self.cupy.get_default_memory_pool().free_bytes())
 
     def allocate(self, size: int) -> Any:
-        """Device memory, uninitialized; it is free again when nothing refers to it."""
+        """Uninitialized device memory; it is freed when nothing refers to it."""
         with self.active(), self.translated(f"allocating {size / 1e9:.1f} GB"):
             return self.cupy.cuda.alloc(max(size, 1))
 
     def filled(self, size: int, byte: int) -> Any:
-        """Device memory of one byte value."""
+        """Device memory filled with one byte value."""
         memory = self.allocate(size)
         with self.active(), self.translated("filling memory"):
             memory.memset_async(byte, size, self.stream)
@@ -89,13 +92,13 @@ class Device:
         source = np.ascontiguousarray(array)
         memory = self.filled(max(size, source.nbytes), 0)
         with self.active(), self.translated("copying to the card"):
-            # The copy is of pageable memory: it has ended for `source` when it returns.
+            # The copy is from pageable memory, so `source` is not read after the call.
             memory.copy_from_host_async(source.ctypes.data, source.nbytes, self.stream)
             self.stream.synchronize()
         return memory
 
     def download(self, memory: Any, size: int) -> NDArray[np.uint8]:
-        """The first `size` bytes, once all that was queued on the stream has ended."""
+        """The first `size` bytes, once all work on the stream has ended."""
         found = np.empty(size, np.uint8)
         with self.active(), self.translated("copying from the card"):
             memory.copy_to_host_async(found.ctypes.data, size, self.stream)
@@ -104,7 +107,7 @@ class Device:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """This card and this stream are the thread's, for CuPy."""
+        """Make this card and `stream` current for CuPy in this thread."""
         if self._broken:
             raise DeviceError(self._broken)
         stream = self.stream
@@ -114,7 +117,7 @@ class Device:
             yield
 
     def check(self, status: int, doing: str) -> None:
-        """Raise what a kernel library's status means, if it is not 0."""
+        """Raise the error that a status of the kernel library stands for; 0 is success."""
         if status < 0:
             known = -status < len(CUTLASS_STATUS)
             raise self._meaning(
@@ -126,7 +129,11 @@ class Device:
 
     @contextlib.contextmanager
     def translated(self, doing: str) -> Iterator[None]:
-        """CUDA's errors in the block become ours."""
+        """Translate CUDA errors in the block; `doing` describes it in messages.
+
+        `MemoryError`: no memory is left on the card. `DeviceError`: the card no longer answers.
+        `LaunchError`: any other error.
+        """
         try:
             yield
         except self.cupy.cuda.memory.OutOfMemoryError as error:
@@ -149,11 +156,23 @@ class Device:
         return LaunchError(f"{doing} failed ({why}); the card itself still answers.")
 
     def _answers(self) -> bool:
-        """Is the error gone? A broken context answers every call with it."""
+        """Whether the error is cleared; a broken context fails every call."""
         try:
             if self.stream.is_capturing():
-                return True  # and what is captured has not run
+                return True  # captured work has not run
             self._runtime.memGetInfo()
         except self._runtime.CUDARuntimeError:
             return False
         return True
+
+
+def caller_captures() -> bool:
+    """Whether the thread's current CuPy stream is being captured; CuPy is not imported for it."""
+    cupy: Any = sys.modules.get("cupy")
+    if not hasattr(cupy, "cuda"):  # not imported, or only a folder of that name
+        return False
+    try:
+        stream = cupy.cuda.get_current_stream()
+    except cupy.cuda.runtime.CUDARuntimeError:  # without a driver there are no streams
+        return False
+    return bool(stream.ptr not in DEFAULT_STREAMS and stream.is_capturing())

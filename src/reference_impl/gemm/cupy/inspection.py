@@ -1,8 +1,8 @@
-"""What a built library multiplies with: the tensor-core instructions of each tactic's kernel.
+"""The tensor-core instructions of each tactic's kernel in a built library.
 
-A kernel that compiles may still have been built for other arithmetic than its tactic means. So the
-library is disassembled by NVIDIA's cuobjdump, and each kernel is found by its own C++ name: tile,
-side of the output and scheduler. Nothing is run, and no card is needed.
+A kernel can compile and still use other arithmetic than intended. So the library is disassembled
+with NVIDIA's cuobjdump, and each kernel is identified by its C++ name: tile, order of the output,
+and scheduler. Nothing is run, and no card is needed.
 """
 
 import re
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...errors import UnavailableError
 from ...tactics import Tactic
 from .architectures import Architecture, architecture
-from .errors import UnavailableError
 from .toolchain import find_cuobjdump
 
 _ARCHITECTURE = re.compile(r"^\s*code for sm_(\d+)a?$")
@@ -34,7 +34,7 @@ _SCHEDULER = re.compile(r"cutlass::gemm::(Persistent|StreamK)Scheduler\b")
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The instruction that an architecture's tactics multiply by: a pattern, and words for it."""
+    """The instruction that the kernels of an architecture must use: a pattern and a description."""
 
     pattern: re.Pattern[str]
     words: str
@@ -48,8 +48,8 @@ _FP4 = Expected(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One tactic's kernel, and how often each tensor-core instruction occurs in its code."""
+class KernelFinding:
+    """One tactic's kernel, and the count of each tensor-core instruction in its code."""
 
     tactic: Tactic
     instructions: Mapping[str, int]
@@ -57,18 +57,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """All that was found in one library."""
+    """The kernels of one library."""
 
     architecture: Architecture
-    findings: tuple[Finding, ...]
+    findings: tuple[KernelFinding, ...]
 
     @property
     def expected(self) -> Expected:
-        """What every tactic of this architecture should multiply by."""
+        """The instruction that every tactic of this architecture must use."""
         return _HALF if self.architecture.expands else _FP4
 
-    def fault(self, finding: Finding) -> str | None:
-        """What is wrong with a tactic's instructions; None if they are the expected ones."""
+    def fault(self, finding: KernelFinding) -> str | None:
+        """The fault of a tactic's instructions; None if they are the expected ones."""
         if not finding.instructions:
             return "no tensor-core instruction"
         others = [one for one in finding.instructions if not self.expected.pattern.fullmatch(one)]
@@ -76,7 +76,7 @@ class Inspection:
 
     @property
     def faults(self) -> list[str]:
-        """One sentence for each tactic that multiplies by something else."""
+        """One sentence for each tactic with other instructions than the expected one."""
         return [
             f"tactic {one.tactic.id} ({one.tactic.name}): {fault}."
             for one in self.findings
@@ -84,7 +84,7 @@ class Inspection:
         ]
 
     def table(self) -> str:
-        """A line for each tactic: id, name, how often and which instruction."""
+        """A line for each tactic: id, name, and the count and name of each instruction."""
         lines = [f"{self.architecture.name}: {self.expected.words}"]
         for one in self.findings:
             counts = sorted(one.instructions.items()) or [("no tensor-core instruction", 0)]
@@ -94,7 +94,7 @@ class Inspection:
 
 
 def inspect(library: Path, environment: Mapping[str, str]) -> Inspection:
-    """Disassemble a library; `UnavailableError` where a tool, or a tactic's kernel, is missing."""
+    """Disassemble a library; `UnavailableError` where a tool or a tactic's kernel is missing."""
     cuobjdump = find_cuobjdump(environment)
     number, code = disassembled(_output([str(cuobjdump), "-sass", str(library)]).splitlines())
     names = list(code)
@@ -104,7 +104,7 @@ def inspect(library: Path, environment: Mapping[str, str]) -> Inspection:
 
 def disassembled(lines: Iterable[str]) -> tuple[int, dict[str, Counter[str]]]:
     """The architecture's number, and each function's tensor-core instructions with their counts."""
-    numbers: set[int] = set()  # of what has functions: the linker adds an empty part for another
+    numbers: set[int] = set()  # of parts with functions; the linker adds an empty one
     code: dict[str, Counter[str]] = {}
     current: Counter[str] = Counter()
     number = 0
@@ -125,7 +125,7 @@ def disassembled(lines: Iterable[str]) -> tuple[int, dict[str, Counter[str]]]:
 
 
 def sorted_out(card: Architecture, code: Mapping[str, Mapping[str, int]]) -> Inspection:
-    """Each tactic's kernel by its C++ name; `UnavailableError` unless each has exactly one."""
+    """Find each tactic's kernel by its C++ name; `UnavailableError` unless each has exactly one."""
     kernels: dict[Tactic, Mapping[str, int]] = {}
     for name, instructions in code.items():
         if _KERNEL not in name:
@@ -135,7 +135,7 @@ def sorted_out(card: Architecture, code: Mapping[str, Mapping[str, int]]) -> Ins
             what = "belongs to no tactic" if tactic is None else f"is a second one of {tactic.name}"
             raise UnavailableError(
                 f"the kernel {name[:60]}... {what} of {card.name}, so the library is not one of "
-                "this version; delete it, and it is built again."
+                "this version; delete it, so that it is built again."
             )
         kernels[tactic] = instructions
     missing = [str(one.id) for one in card.tactics if one not in kernels]
@@ -146,12 +146,14 @@ def sorted_out(card: Architecture, code: Mapping[str, Mapping[str, int]]) -> Ins
         )
     return Inspection(
         architecture=card,
-        findings=tuple(Finding(tactic=one, instructions=kernels[one]) for one in card.tactics),
+        findings=tuple(
+            KernelFinding(tactic=one, instructions=kernels[one]) for one in card.tactics
+        ),
     )
 
 
 def _tactic(card: Architecture, name: str) -> Tactic | None:
-    """The tactic that a kernel's C++ name describes."""
+    """The tactic with the properties in a kernel's C++ name."""
     tile, stride, scheduler = (pattern.search(name) for pattern in (_TILE, _STRIDE, _SCHEDULER))
     if not (tile and stride and scheduler):
         return None
@@ -170,7 +172,7 @@ def _tactic(card: Architecture, name: str) -> Tactic | None:
 def _demangled(names: list[str], environment: Mapping[str, str]) -> list[str]:
     tool = shutil.which("c++filt", path=environment.get("PATH", ""))
     if tool is None:
-        raise UnavailableError("there is no c++filt, which reads C++ names; install binutils.")
+        raise UnavailableError("there is no c++filt, which decodes C++ names; install binutils.")
     text = "".join(f"{name}\n" for name in names)
     return _output([tool, "--no-recurse-limit"], text).splitlines()  # these names nest deeply
 
@@ -179,8 +181,10 @@ def _output(command: list[str], text: str | None = None) -> str:
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise UnavailableError(f"{command[0]} does not run ({error}); repair it.") from error
+        raise UnavailableError(f"{command[0]} does not run ({error}); reinstall it.") from error
     if done.returncode:
         why = next(iter((done.stderr or done.stdout).splitlines()), f"status {done.returncode}")
-        raise UnavailableError(f"{command[0]} could not read the library ({why}).")
+        raise UnavailableError(
+            f"{command[0]} could not read the library ({why}); build the library again."
+        )
     return done.stdout

@@ -1,7 +1,8 @@
-"""The kernel library behind its C interface: one Python call for each of its functions.
+"""The C interface of the kernel library, with one Python call for each function.
 
-Every function returns a status as `product.h` defines it: 0, a CUDA error, or a negative CUTLASS
-status. Nothing is raised here; what a status means depends on the state of the card.
+Each function returns a status, as `product.h` defines it: 0, a CUDA error, or a negative CUTLASS
+status. The calls do not raise it, since its meaning depends on the state of the card; see
+`device.Device.check`.
 """
 
 import ctypes
@@ -9,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...errors import UnavailableError
 from .architectures import Architecture
-from .errors import UnavailableError
 
 ABI = 1
 
@@ -27,7 +28,7 @@ CUTLASS_STATUS = (
     "insufficient driver",
     "memory allocation",
 )
-"""What `cutlass::Status` calls its values, in order."""
+"""The names of the values of `cutlass::Status`, in order."""
 
 _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 _SEED = ctypes.c_ulonglong
@@ -54,7 +55,7 @@ class Product(ctypes.Structure):
 
 
 class Kernels:
-    """The functions of a built library; `UnavailableError` if it is not one of ours."""
+    """The functions of a built library; `UnavailableError` if it is not one of this version."""
 
     def __init__(self, path: Path, architecture: Architecture) -> None:
         try:
@@ -65,12 +66,12 @@ class Kernels:
         except (OSError, AttributeError) as error:
             raise UnavailableError(
                 f"the kernel library {path} cannot be loaded ({error}); "
-                "delete it, and it is built again."
+                "delete it, so that it is built again."
             ) from error
         if found != (ABI, architecture.number) or size != ctypes.sizeof(Product):
             raise UnavailableError(
                 f"the kernel library {path} is of another version; "
-                "delete it, and it is built again."
+                "delete it, so that it is built again."
             )
         self._library = library
         self._run = {one.id: self._function("run", one.id, _INT) for one in architecture.tactics}
@@ -88,11 +89,11 @@ class Kernels:
         self.delay = self._typed("delay", _INT, _POINTER)
 
     def run(self, tactic_id: int, product: Product, stream: int) -> int:
-        """Queue the product by a tactic that is valid here."""
+        """Queue the product with a tactic of this architecture; returns the status."""
         return int(self._run[tactic_id](ctypes.byref(product), stream))
 
     def workspace_bytes(self, product: Product) -> int:
-        """The most workspace that any tactic wants for this product."""
+        """The largest workspace of any tactic for this product, in bytes."""
         return max(int(function(ctypes.byref(product))) for function in self._workspace.values())
 
     def _function(self, stem: str, tactic_id: int, result: Any) -> Callable[..., int]:

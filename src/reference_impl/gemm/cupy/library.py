@@ -1,8 +1,8 @@
-"""The shared library of one architecture: built in parallel, and installed whole.
+"""The shared library of one architecture, built in parallel and installed in one step.
 
-It is built in a folder of its own beside its place and then renamed. Whoever is interrupted leaves
-no library, and whoever is killed leaves a folder that the next build removes. Two processes that
-want one library build it once: the second waits for the first.
+It is built in a temporary folder next to its place and then renamed. An interrupted build leaves no
+library; a killed build leaves a folder, which the next build removes. Where two processes need the
+same library, the second one waits until the first has built it.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from ...errors import BuildError
 from .compiling import compile_all, job_count, link
-from .errors import BuildError
 from .recipe import Recipe, sources, units
 from .toolchain import BUILD_CACHE
 
@@ -25,25 +25,28 @@ _logger = logging.getLogger(__package__)
 
 
 def built(wanted: Recipe, environment: Mapping[str, str], progress: Progress | None = None) -> Path:
-    """The library's path, after building it if nobody has; `BuildError` if that fails."""
-    tell = progress or _logger.info
+    """The path of the library, which is built where it does not exist.
+
+    `BuildError` where that fails. `progress` gets a sentence for each step; the default is the log.
+    """
+    report = progress or _logger.info
     try:
         if wanted.path.is_file():
             return wanted.path
         wanted.folder.mkdir(parents=True, exist_ok=True)
-        with _lock(wanted, tell):
-            if not wanted.path.is_file():  # somebody else may have built it meanwhile
-                _remove_remains(wanted)
-                _build(wanted, environment, tell)
+        with _lock(wanted, report):
+            if not wanted.path.is_file():  # another process may have built it
+                _remove_killed_builds(wanted)
+                _build(wanted, environment, report)
     except OSError as error:
         raise BuildError(
             f"the kernels cannot be built in {wanted.folder} ({error}); "
-            f"set {BUILD_CACHE} to a folder that can be written."
+            f"set {BUILD_CACHE} to a writable folder."
         ) from error
     return wanted.path
 
 
-def _build(wanted: Recipe, environment: Mapping[str, str], tell: Progress) -> None:
+def _build(wanted: Recipe, environment: Mapping[str, str], report: Progress) -> None:
     work = units(wanted.architecture)
     jobs = job_count(len(work), wanted.architecture.unit_bytes, environment)
     folder = Path(tempfile.mkdtemp(prefix=_prefix(wanted), dir=wanted.folder))
@@ -52,35 +55,35 @@ def _build(wanted: Recipe, environment: Mapping[str, str], tell: Progress) -> No
             (folder / name).write_text(text, encoding="utf-8")
         nvcc = str(wanted.toolchain.nvcc)
         command = [nvcc, *wanted.flags, "-isystem", str(wanted.toolchain.include)]
-        tell(
+        report(
             f"building {len(work)} units of {wanted.architecture.name} kernels with "
             f"{jobs} compilers at once."
         )
-        objects = compile_all(command, work, folder, jobs, tell)
+        objects = compile_all(command, work, folder, jobs, report)
         library = folder / "library.so"
         link([nvcc, "-shared", "-cudart", "static"], objects, library, folder)
         _sync(library)
         os.replace(library, wanted.path)
         _sync(wanted.folder)
-        tell(f"built {wanted.path}.")
+        report(f"built {wanted.path}.")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _lock(wanted: Recipe, tell: Progress) -> Iterator[None]:
-    """One builder of this library at a time; the lock ends with its holder, however it ends."""
+def _lock(wanted: Recipe, report: Progress) -> Iterator[None]:
+    """Hold the lock of this library's builders; the kernel releases it when its holder ends."""
     with open(wanted.path.with_suffix(".lock"), "a", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell("waiting for another process that builds the same kernels.")
+            report("waiting for another process that builds the same kernels.")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _remove_remains(wanted: Recipe) -> None:
-    """Folders of builders that were killed; called under the lock, so none of them lives."""
+def _remove_killed_builds(wanted: Recipe) -> None:
+    """Remove the folders of killed builds; called under the lock, so no build is running."""
     for folder in wanted.folder.glob(f"{_prefix(wanted)}*"):
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""The environment of plans that were tuned on a card: its name, its versions and its kernels."""
+"""The environment of plans that are tuned on a card: its name, versions and kernels."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,20 +9,20 @@ from ...environment import (
     NativeMetadata,
 )
 from . import toolchain
-from .cards import current_architecture, import_cupy
+from .architectures import current_architecture, import_cupy
 from .recipe import Recipe, recipe
 
 
 def native_here(environment: Mapping[str, str]) -> NativeMetadata:
-    """All 18 fields for the current card. Builds nothing, and makes no context."""
+    """All 18 fields for the current card. Builds nothing and creates no context."""
     cupy = import_cupy()
     return native_metadata(cupy, recipe_here(cupy, environment))
 
 
 def import_here() -> ImportMetadata:
-    """What an imported document must name to be used on the current card."""
+    """The metadata that an imported document must have on the current card."""
     cupy = import_cupy()
-    current_architecture(cupy)  # says so where there is no card
+    current_architecture(cupy)  # raises where there is no card
     return import_metadata(cupy)
 
 
@@ -53,7 +53,7 @@ def native_metadata(cupy: Any, recipe: Recipe) -> NativeMetadata:
 
 
 def import_metadata(cupy: Any) -> ImportMetadata:
-    """What a FlashInfer document must name; libraries that no kernel of ours uses do not apply."""
+    """The metadata that a FlashInfer document must have; unused libraries are not applicable."""
     runtime = cupy.cuda.runtime
     return ImportMetadata(
         flashinfer_version="0.6.13",
@@ -70,5 +70,5 @@ def _name(runtime: Any) -> str:
 
 
 def cuda_version(number: int) -> str:
-    """CUDA's 13000 is 13.0."""
+    """The text of a CUDA version number: 13000 is "13.0"."""
     return f"{number // 1000}.{number % 1000 // 10}"

@@ -1,7 +1,7 @@
-"""What lies on the card for one product: two operands, alpha, an output and a workspace.
+"""The data of one product on the card: two operands, alpha, an output and a workspace.
 
-A problem's workspace is its own and never grows, so nothing that a graph has captured is freed: the
-replay keeps its problems, and each of them its memory.
+Each problem has its own workspace, whose size is fixed. So memory that a graph has captured is not
+freed: the replay keeps its problems, and each problem keeps its memory.
 """
 
 from dataclasses import dataclass, replace
@@ -23,16 +23,16 @@ from .kernels import Kernels, Product
 OUTPUT = np.dtype(ml_dtypes.bfloat16)
 OUTPUT_BYTES = 2
 ROW_MULTIPLE = 8
-"""Output columns that the tensor cores write together; a weight is stored with as many rows."""
+"""The tensor cores write this many output columns together; rows are padded to a multiple."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeviceMatrix:
     """A quantized operand on the card, in the bytes of `Nvfp4Matrix`.
 
-    Rows are padded with zeros to a multiple of 8, and each row to `stored_k` values, a multiple of
-    what the architecture takes. `expanded` is rows × `stored_k` in half, where the architecture
-    multiplies those; else None.
+    Rows are padded with zeros to a multiple of 8, and each row to `stored_k` values, the next
+    multiple that the architecture supports. `expanded` is rows × `stored_k` in half precision where
+    the architecture multiplies half, else None.
     """
 
     rows: int
@@ -45,13 +45,13 @@ class DeviceMatrix:
 
     @property
     def multiplied(self) -> int:
-        """The address of what the tensor cores take."""
+        """The address of the values that the tensor cores read."""
         return int((self.expanded or self.values).ptr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CupyProblem:
-    """A product on the card, ready to run; one stream at a time may run it.
+    """A prepared product on the card; only one stream at a time may run it.
 
     `pitch` is the output's distance between rows: N, padded to a multiple of 8.
     """
@@ -88,24 +88,24 @@ class CupyProblem:
 
     @property
     def out_bytes(self) -> int:
-        """The output's size, without the guard behind it."""
+        """The size of the output in bytes, without the guard after it."""
         return self.m * self.pitch * OUTPUT_BYTES
 
 
 def padded(rows: int) -> int:
-    """Rows as they are stored."""
+    """The number of rows that is stored for `rows` rows."""
     return -(-rows // ROW_MULTIPLE) * ROW_MULTIPLE
 
 
 def stored_k(device: Device, k: int) -> int:
-    """K as it is stored: the next multiple of what the architecture takes."""
+    """The K that is stored for `k`: the next multiple that the architecture supports."""
     return k + -k % device.architecture.k_multiple
 
 
 def device_bytes(m: int, n: int, k: int) -> int:
-    """What a product needs at most while it is prepared, the workspace apart."""
+    """The most bytes that the preparation of a product needs, without the workspace."""
     values = (padded(m) + padded(n)) * k
-    numbers = 4 * max(m, n) * k  # one operand at a time is there as float32
+    numbers = 4 * max(m, n) * k  # one operand at a time is in float32
     return 3 * values + numbers + m * padded(n) * OUTPUT_BYTES
 
 
@@ -117,7 +117,7 @@ def quantize(
     global_scale: float | None,
     direct: bool,
 ) -> DeviceMatrix:
-    """Quantize on the card; bytes and errors are those of `quantization.quantize`."""
+    """Quantize on the card, with the bytes and errors of `quantization.quantize`."""
     check_numbers(numbers)
     rows, asked = numbers.shape
     k = stored_k(device, asked)
@@ -152,10 +152,10 @@ def quantize(
 
 
 def synthetic(device: Device, kernels: Kernels, rows: int, k: int, seed: int) -> DeviceMatrix:
-    """An operand made on the card: any E2M1 values, under E4M3 scales from 2^-6 to 240.
+    """A random operand that is made on the card: E2M1 values, with E4M3 scales from 2^-6 to 240.
 
-    It depends on the arguments alone. Nothing is quantized and nothing copied, so it costs no more
-    than writing it. Its K is the next that the architecture takes.
+    It depends only on the arguments. Nothing is quantized or copied, so it takes only the time to
+    write it. Its K is the next multiple that the architecture supports.
     """
     k = stored_k(device, k)
     values = device.filled(padded(rows) * k // 2, 0)
@@ -170,7 +170,7 @@ def synthetic(device: Device, kernels: Kernels, rows: int, k: int, seed: int) ->
 
 
 def from_host(device: Device, kernels: Kernels, matrix: Nvfp4Matrix) -> DeviceMatrix:
-    """A copy on the card, expanded there."""
+    """A copy of the operand on the card, expanded there where needed."""
     wide = matrix.widened(device.architecture.k_multiple)
     copy = DeviceMatrix(
         rows=matrix.rows,
@@ -184,19 +184,19 @@ def from_host(device: Device, kernels: Kernels, matrix: Nvfp4Matrix) -> DeviceMa
 
 
 def to_host(device: Device, matrix: DeviceMatrix) -> Nvfp4Matrix:
-    """The operand's bytes."""
+    """A copy of the operand on the host."""
     rows, k = matrix.rows, matrix.k
     values = device.download(matrix.values, rows * matrix.stored_k // 2)
     return Nvfp4Matrix(
         values=values.reshape(rows, -1)[:, : k // 2].copy(),
-        # The padding is less than an atom of scales is wide, so it adds none.
+        # The padding is narrower than an atom of scales, so it adds no atom.
         scales=device.download(matrix.scales, swizzled_size(rows, k // BLOCK)),
         global_scale=matrix.global_scale,
     )
 
 
 def expanded_on_host(device: Device, matrix: DeviceMatrix) -> NDArray[np.float16]:
-    """What the tensor cores multiply, where they multiply half; for tests."""
+    """The expanded operand, where the architecture multiplies half; for tests."""
     size = matrix.rows * matrix.stored_k * 2
     found = device.download(matrix.expanded, size)
     return found.view(np.float16).reshape(matrix.rows, -1)[:, : matrix.k]
@@ -205,7 +205,7 @@ def expanded_on_host(device: Device, matrix: DeviceMatrix) -> NDArray[np.float16
 def problem(
     device: Device, kernels: Kernels, a: DeviceMatrix, b: DeviceMatrix, alpha: float
 ) -> CupyProblem:
-    """Put two operands together with an output of NaN; `ValueError` where they do not fit."""
+    """Combine two operands and an output of NaN; `ValueError` where they do not match."""
     if a.k != b.k:
         raise ValueError(f"The operands have K = {a.k} and K = {b.k}; give two of equal K.")
     with np.errstate(over="ignore", under="ignore"):
@@ -234,7 +234,7 @@ def problem(
     workspace = device.allocate(wanted)
     product.workspace, product.workspace_bytes = workspace.ptr, wanted
     with device.active(), device.translated("preparing a product"):
-        device.stream.synchronize()  # from here on, any stream may run it
+        device.stream.synchronize()  # from now on, any stream can run it
     return CupyProblem(
         device=device,
         operand_a=a,
@@ -256,12 +256,12 @@ def output(problem: CupyProblem) -> Output:
 
 
 def guard(problem: CupyProblem) -> NDArray[np.uint8]:
-    """The memory behind the output."""
+    """The memory after the output."""
     return problem.device.download(problem.out + problem.out_bytes, GUARD_BYTES)
 
 
 def poison(problem: CupyProblem) -> None:
-    """Make every element of the output NaN again."""
+    """Set every element of the output to NaN."""
     with problem.device.active(), problem.device.translated("poisoning the output"):
         problem.out.memset_async(POISON, problem.out_bytes, problem.device.stream)
 
@@ -274,7 +274,7 @@ def _guarded(device: Device, size: int) -> Any:
 
 
 def expand(device: Device, kernels: Kernels, matrix: DeviceMatrix) -> None:
-    """Write `expanded` again; nothing where the architecture multiplies FP4 as it is."""
+    """Write `expanded` again; does nothing where the architecture multiplies FP4 directly."""
     if matrix.expanded is None:
         return
     with device.active():
@@ -290,7 +290,7 @@ def expand(device: Device, kernels: Kernels, matrix: DeviceMatrix) -> None:
 
 
 def _expanded(device: Device, kernels: Kernels, matrix: DeviceMatrix) -> DeviceMatrix:
-    """The operand with what the tensor cores take, where that is another form."""
+    """The operand, with its expanded values where the architecture needs them."""
     if not device.architecture.expands:
         return matrix
     made = replace(matrix, expanded=device.filled(2 * padded(matrix.rows) * matrix.stored_k, 0))

@@ -1,10 +1,11 @@
-"""Which kernel library is wanted: a digest of all that it is made of, and its place.
+"""The recipe of a kernel library: a digest of everything that it is built from, and its path.
 
-A library's name holds a digest of our sources, the headers, the flags and the compiler. So another
-card, CUDA or CUTLASS has another library, and a built one is never wrong.
+The name of a library contains a digest of the kernel sources, the headers, the flags and the
+compiler. So another card, CUDA or CUTLASS has another library, and an existing one is never stale.
 
-Every start needs the digest, and to read all headers takes longer than a start on a frozen map may.
-So a digest is remembered beside the libraries, under everything that an edit of its parts changes.
+Each start needs the digest, but to read all headers takes longer than a start on a frozen map may.
+So a digest is stored next to the libraries, in a file whose name depends on the inodes, sizes and
+times of its inputs.
 """
 
 import contextlib
@@ -17,26 +18,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...errors import UnavailableError
 from .architectures import TILES, VARIANTS, Architecture
-from .errors import UnavailableError
 from .toolchain import CUTLASS_INCLUDE, NVCC, Toolchain, cache_folder
 
 _FLAGS = (
     "-std=c++17",
     "-O3",
-    "-DNDEBUG",  # without it, assertions make the assembler serialize the tensor cores
+    "-DNDEBUG",  # with assertions, the assembler serializes the tensor cores
     "--expt-relaxed-constexpr",
     "-Xcompiler=-fPIC,-fvisibility=hidden",
 )
 _INHERITED = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
-"""Variables by which nvcc takes more flags, and another host compiler, from whoever starts it."""
+"""The variables from which nvcc reads more flags and another host compiler."""
 
 _KERNELS = importlib.resources.files(__package__).joinpath("kernels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One run of the compiler: a source and what is defined for it."""
+    """One run of the compiler: a source and its macro definitions.
+
+    Its `repr` is part of the digest, so a change of these names changes every library.
+    """
 
     name: str
     source: str
@@ -45,7 +49,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """All that decides a library, and where it is kept."""
+    """Everything that determines a library, and the folder that it is in."""
 
     architecture: Architecture
     toolchain: Toolchain
@@ -55,14 +59,14 @@ class Recipe:
 
     @property
     def path(self) -> Path:
-        """The library's place, whether or not it is built."""
+        """The path of the library, built or not."""
         return self.folder / f"libnvfp4-{self.architecture.name}-{self.digest[:32]}.so"
 
 
 def recipe(
     architecture: Architecture, toolchain: Toolchain, environment: Mapping[str, str]
 ) -> Recipe:
-    """Work out which library is wanted. Builds nothing.
+    """The recipe of the library that this toolchain builds. Builds nothing.
 
     `UnavailableError` where the compiler or the headers cannot be read.
     """
@@ -82,8 +86,8 @@ def recipe(
             _remember(note, digest)
     except OSError as error:
         raise UnavailableError(
-            f"what the kernels are built with cannot be read ({error}); make it readable, or name "
-            f"others by {NVCC} and {CUTLASS_INCLUDE}."
+            f"the compiler or the headers cannot be read ({error}); make it readable, or name "
+            f"others with {NVCC} and {CUTLASS_INCLUDE}."
         ) from error
     return Recipe(
         architecture=architecture,
@@ -102,7 +106,7 @@ def _digest(parts: list[str]) -> str:
 
 
 def _remembered(note: Path) -> str | None:
-    """The digest that a note holds; None where it holds none."""
+    """The digest in a stored file; None where it has none."""
     try:
         known = note.read_text(encoding="ascii")
     except (OSError, UnicodeError):
@@ -111,10 +115,10 @@ def _remembered(note: Path) -> str | None:
 
 
 def _remember(note: Path, digest: str) -> None:
-    """Keep a digest; where that fails, it is worked out again the next time."""
+    """Store a digest; where that fails, the next start computes it again."""
     with contextlib.suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
-        # A draft for each writer: threads and containers may share a process's number.
+        # Each writer has its own temporary file, since containers can share process ids.
         descriptor, draft = tempfile.mkstemp(prefix=f".{note.name}-", dir=note.parent)
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(digest)
@@ -122,7 +126,7 @@ def _remember(note: Path, digest: str) -> None:
 
 
 def flags_of(architecture: Architecture) -> tuple[str, ...]:
-    """The compiler's flags; the suffix `a` lets it use what this architecture alone has."""
+    """The compiler's flags; the suffix `a` enables the features of this architecture alone."""
     number = architecture.number
     return (
         *_FLAGS,
@@ -132,7 +136,7 @@ def flags_of(architecture: Architecture) -> tuple[str, ...]:
 
 
 def sources() -> dict[str, str]:
-    """Our kernel sources by file name."""
+    """The text of each kernel source, by file name."""
     return {
         file.name: file.read_text(encoding="utf-8")
         for file in _KERNELS.iterdir()
@@ -141,7 +145,7 @@ def sources() -> dict[str, str]:
 
 
 def units(architecture: Architecture) -> list[Unit]:
-    """What the compiler is run for, the longest first: each valid tile, and the rest."""
+    """The compiler runs, the longest first: those of each valid tile, and the operations."""
     found = []
     for index, tile in enumerate(TILES):
         if tile in architecture.invalid_tiles:
@@ -154,5 +158,5 @@ def units(architecture: Architecture) -> list[Unit]:
             name = f"{'x'.join(map(str, tile))}-{first}"
             defines = (*sides, *ids, f"-DNVFP4_VARIANTS={mask}")
             found.append(Unit(name=name, source="tactics.cu", defines=defines))
-    # Larger tiles take longer, and whatever is begun last is waited for.
+    # Larger tiles take longer, so they come first.
     return [*reversed(found), Unit(name="operations", source="operations.cu", defines=())]

@@ -1,13 +1,13 @@
-"""What the kernels are built with: nvcc, and the headers of CUTLASS.
+"""The toolchain of the kernels: nvcc, and the headers of CUTLASS.
 
-    NVFP4_REFERENCE_NVCC             the compiler; else that of CUDA_HOME, PATH, /usr/local/cuda
-    NVFP4_REFERENCE_CUTLASS_INCLUDE  a folder with cutlass/ and cute/; else flashinfer-python's
-    NVFP4_REFERENCE_CUOBJDUMP        the disassembler, for `inspect` alone; else beside nvcc or PATH
-    NVFP4_REFERENCE_BUILD_JOBS       how many compilers at once; else what cores and memory allow
-    NVFP4_REFERENCE_BUILD_CACHE      where built libraries are kept; else the user's cache folder
+    NVFP4_REFERENCE_NVCC             the compiler; default: from CUDA_HOME, PATH, /usr/local/cuda
+    NVFP4_REFERENCE_CUTLASS_INCLUDE  a folder with cutlass/ and cute/; default: flashinfer-python's
+    NVFP4_REFERENCE_CUOBJDUMP        the disassembler of `inspect`; default: beside nvcc, or in PATH
+    NVFP4_REFERENCE_BUILD_JOBS       the number of compilers at once; default: by cores and memory
+    NVFP4_REFERENCE_BUILD_CACHE      the folder of built libraries; default: the user's cache folder
 
-An empty variable is unset. Nothing is imported to find the headers, and nothing is run or created
-before a build needs it.
+An empty variable counts as unset. The headers are found without an import, and nothing is run or
+created before a build needs it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import BuildError, UnavailableError
+from ...errors import BuildError, UnavailableError
 
 NVCC = "NVFP4_REFERENCE_NVCC"
 CUTLASS_INCLUDE = "NVFP4_REFERENCE_CUTLASS_INCLUDE"
@@ -31,31 +31,31 @@ BUILD_CACHE = "NVFP4_REFERENCE_BUILD_CACHE"
 
 PRODUCT = "nvfp4-reference"
 OLDEST_CUTLASS = (4, 5, 0)
-"""Older ones refuse the narrow tiles of sm_120a."""
+"""The oldest supported CUTLASS; older ones do not build the narrow tiles of sm_120a."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
-    """A compiler and the headers, found; `cutlass` is their version, `4.5.0`."""
+    """A compiler and CUTLASS headers; `cutlass` is the version of the headers, such as `4.5.0`."""
 
     nvcc: Path
     include: Path
     cutlass: str
 
     def compiler_version(self) -> str:
-        """What `nvcc --version` says; `BuildError` if it does not run."""
+        """The output of `nvcc --version`; `BuildError` if it does not run."""
         try:
             done = subprocess.run(
                 [self.nvcc, "--version"], capture_output=True, text=True, timeout=60, check=True
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise BuildError(
-                f"the compiler {self.nvcc} does not run ({error}); repair it or set {NVCC}."
+                f"the compiler {self.nvcc} does not run ({error}); reinstall it or set {NVCC}."
             ) from error
         return done.stdout
 
     def headers_digest(self) -> str:
-        """A digest of every header's path and bytes: an edited header makes another library."""
+        """A digest over the path and the bytes of every header."""
         digest = hashlib.sha256()
         for name, entry in sorted(_headers(self.include), key=lambda one: one[0].split("/")):
             content = Path(entry.path).read_bytes()
@@ -64,10 +64,10 @@ class Toolchain:
         return digest.hexdigest()
 
     def facts(self) -> str:
-        """What any edit of the compiler or of a header changes: inodes, sizes and times.
+        """A text that changes with an edit of the compiler or a header: inodes, sizes and times.
 
-        A script, and a program of another name such as ccache, may call any compiler: it is asked
-        for its version as well.
+        A script, or a program of another name such as ccache, can call any compiler, so its version
+        is included as well.
         """
         with open(self.nvcc, "rb") as file:
             wrapper = file.read(2) == b"#!" or self.nvcc.resolve().name != "nvcc"
@@ -84,10 +84,10 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
 def _headers(
     folder: Path, under: str = "", above: tuple[tuple[int, ...], ...] = ()
 ) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
-    """Every file below a folder, by its path there; links are followed, as the compiler does."""
+    """Every file below a folder with its relative path; links are followed."""
     found = os.stat(folder)
     here = found.st_dev, found.st_ino
-    if here in above:  # a link back to where it lies
+    if here in above:  # a link to a folder above it
         return
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -99,19 +99,19 @@ def _headers(
 
 
 def find(environment: Mapping[str, str]) -> Toolchain:
-    """The compiler and the headers; `UnavailableError` says which is missing."""
+    """Find the compiler and the headers; `UnavailableError` names the missing one."""
     nvcc = find_nvcc(environment)
     include = find_headers(environment)
     return Toolchain(nvcc=nvcc, include=include, cutlass=cutlass_version(include))
 
 
 def find_nvcc(environment: Mapping[str, str]) -> Path:
-    """The compiler that a variable names, or the first of the usual places that has one."""
+    """The compiler that the variable names, or the first one in the usual places."""
     named = environment.get(NVCC)
     if named:
         if _executable(Path(named)):
-            return Path(named).absolute()  # it is run in another folder
-        raise UnavailableError(f"{NVCC} is {named!r}, which is no program; name nvcc itself.")
+            return Path(named).absolute()  # the build runs in another folder
+        raise UnavailableError(f"{NVCC} is {named!r}, which is not a program; name nvcc.")
     homes = [environment[name] for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)]
     on_path = shutil.which("nvcc", path=environment.get("PATH", ""))
     places = [
@@ -128,14 +128,12 @@ def find_nvcc(environment: Mapping[str, str]) -> Path:
 
 
 def find_cuobjdump(environment: Mapping[str, str]) -> Path:
-    """NVIDIA's disassembler: that which a variable names, or the one beside nvcc, or on PATH."""
+    """NVIDIA's disassembler: the one that the variable names, next to nvcc, or in PATH."""
     named = environment.get(CUOBJDUMP)
     if named:
         if _executable(Path(named)):
             return Path(named)
-        raise UnavailableError(
-            f"{CUOBJDUMP} is {named!r}, which is no program; name cuobjdump itself."
-        )
+        raise UnavailableError(f"{CUOBJDUMP} is {named!r}, which is not a program; name cuobjdump.")
     with contextlib.suppress(UnavailableError):
         beside = find_nvcc(environment).with_name("cuobjdump")
         if _executable(beside):
@@ -150,14 +148,14 @@ def find_cuobjdump(environment: Mapping[str, str]) -> Path:
 
 
 def find_headers(environment: Mapping[str, str]) -> Path:
-    """The include folder of CUTLASS that a variable names, or flashinfer-python's."""
+    """The include folder of CUTLASS that the variable names, or flashinfer-python's."""
     named = environment.get(CUTLASS_INCLUDE)
     if named:
         if _is_file(_version_header(Path(named))):
             return Path(named).absolute()
         raise UnavailableError(
-            f"{CUTLASS_INCLUDE} is {named!r}, where there is no cutlass/version.h; "
-            "name CUTLASS's include folder."
+            f"{CUTLASS_INCLUDE} is {named!r}, which has no cutlass/version.h; "
+            "set it to the include folder of CUTLASS."
         )
     package = importlib.util.find_spec("flashinfer")
     for location in (package and package.submodule_search_locations) or ():
@@ -165,13 +163,13 @@ def find_headers(environment: Mapping[str, str]) -> Path:
         if _is_file(_version_header(include)):
             return include
     raise UnavailableError(
-        "there are no CUTLASS headers; install flashinfer-python, which carries them, "
+        "there are no CUTLASS headers; install flashinfer-python, which contains them, "
         f"or set {CUTLASS_INCLUDE}."
     )
 
 
 def cutlass_version(include: Path) -> str:
-    """The version that the headers state; `UnavailableError` for one that is too old."""
+    """The version of the headers; `UnavailableError` for one that is too old."""
     text = _version_header(include).read_text(errors="replace")
     numbers = tuple(
         int(found.group(1))
@@ -181,14 +179,14 @@ def cutlass_version(include: Path) -> str:
     version = ".".join(map(str, numbers))
     if len(numbers) < 3 or numbers < OLDEST_CUTLASS:
         raise UnavailableError(
-            f"the headers in {include} are CUTLASS {version or 'of no version'}; "
-            f"the kernels need {'.'.join(map(str, OLDEST_CUTLASS))} or newer."
+            f"the headers in {include} are CUTLASS {version or 'of an unknown version'}, and "
+            f"the kernels need {'.'.join(map(str, OLDEST_CUTLASS))} or newer; install that."
         )
     return version
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where built libraries are kept; not created here."""
+    """The folder of built libraries, which is not created here."""
     named = environment.get(BUILD_CACHE)
     if named:
         return Path(named).absolute()
@@ -197,7 +195,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
         home = environment.get("HOME", "")
         if not home.startswith("/"):
             raise UnavailableError(
-                "there is no place for the built kernels, since neither XDG_CACHE_HOME nor HOME "
+                "there is no folder for the built kernels, since neither XDG_CACHE_HOME nor HOME "
                 f"is an absolute path; set {BUILD_CACHE}."
             )
         root = f"{home}/.cache"
@@ -211,7 +209,7 @@ def _executable(path: Path) -> bool:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a folder on the way may not be searched, or the name is too long
+    except OSError:  # a parent folder cannot be searched, or the name is too long
         return False
 
 

@@ -3,19 +3,19 @@
     back_end = FlashInferBackend()      # FlashInfer builds its kernels on first use
     back_end.reason()                   # why it cannot run here, in one sentence; None if it can
 
-The runner's 32 tactics there are those of `tactics`; on other cards its tactics are others, so it
-is not used. This back end has never been run: no such card was at hand. Its calls are tested
-against stand-ins for torch and FlashInfer. Neither is imported before a card is asked for.
+On these cards the runner's 32 tactics are those of `tactics`. On other cards it has other tactics,
+so it is not used there. This back end has never run on a card, since none was available; its calls
+are tested against replacements of torch and FlashInfer, which are imported when a card is used.
 """
 
 from typing import TYPE_CHECKING
 
-from ...lazy import lazily
+from ...lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from .flashinfer_backend import FlashInferBackend
 
 __all__ = ["FlashInferBackend"]
 
-if not TYPE_CHECKING:  # a type checker knows this name, and no other
-    __getattr__, __dir__ = lazily(__name__, {"flashinfer_backend": ("FlashInferBackend",)})
+if not TYPE_CHECKING:  # a type checker reads the import above
+    __getattr__, __dir__ = lazy_attributes(__name__, {"flashinfer_backend": ("FlashInferBackend",)})

@@ -1,7 +1,8 @@
-"""FlashInfer's runner as a back end; see `protocol.Backend` for what it promises.
+"""FlashInfer's runner as a back end, with the methods of `protocol.Backend`, and its timer.
 
-Never run: no card with compute capability 12 was at hand. Operands are quantized by the reference,
-so its bytes are what the runner multiplies. Work goes to torch's current stream.
+It has never run on a card, since none with compute capability 12 was available. The reference
+quantizes the operands, so the runner multiplies its bytes. Work is queued on torch's current
+stream.
 """
 
 import contextlib
@@ -14,32 +15,32 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..cupy.errors import DeviceError, LaunchError, UnavailableError, first_line
+from ...errors import DeviceError, LaunchError, UnavailableError, first_line
 from ..elements import BLOCK, Bytes, Floats
 from ..matrix import Nvfp4Matrix
-from ..operands import check_shape, random_activation, random_weight
 from ..product import Output, checked_tactic, default_alpha
 from ..protocol import GUARD_BYTES, GUARD_FILL, POISON
 from ..quantization import quantize
+from ..random_operands import check_shape, random_activation, random_weight
 from ..scale_layout import ATOM_COLUMNS
 from . import installation
-from .installation import Engine
+from .installation import RunnerModule
 
 K_MULTIPLE = 32
-"""What the runner takes; rows of another K are padded with zeros."""
+"""The runner needs a multiple of this K; rows are padded with zeros."""
 N_MULTIPLE = 8
-"""Output columns that are written together; a weight is padded with rows of zeros."""
+"""The runner needs a multiple of this N; a weight is padded with rows of zeros."""
 WORKSPACE_BYTES = 32 * 1024 * 1024
-"""As much as FlashInfer's own `mm_fp4` gives; its runner takes more where it needs more."""
+"""The workspace of FlashInfer's own `mm_fp4`; the runner allocates more where it needs it."""
 RUNNER_SEED = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FlashInferProblem:
-    """A product on the card, ready to run; one stream at a time may run it.
+    """A prepared product on the card; only one stream at a time may run it.
 
-    `inputs`: the ten of FlashInfer's runner. `memory`: the output's bytes, M × `pitch` in bfloat16,
-    and a guard behind it.
+    `inputs`: the ten inputs of FlashInfer's runner. `memory`: the bytes of the output, M × `pitch`
+    in bfloat16, and the guard after it.
     """
 
     a: Nvfp4Matrix
@@ -51,19 +52,19 @@ class FlashInferProblem:
 
 
 class FlashInferBackend:
-    """The 32 tactics by FlashInfer, on the card that is torch's when the first product is made."""
+    """FlashInfer's 32 tactics, on the card that torch uses when the first product is made."""
 
     name = "flashinfer"
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: Engine | None = None
+        self._made: RunnerModule | None = None
         self._broken: str | None = None
         self._weight: tuple[tuple[int, int], Nvfp4Matrix] | None = None
         self._recording = threading.local()
 
     def available(self) -> bool:
-        """Is there a card for the runner, and is FlashInfer there to build it?"""
+        """Whether there is a card for the runner, and FlashInfer to build it."""
         return self.reason() is None
 
     def reason(self) -> str | None:
@@ -87,14 +88,14 @@ class FlashInferBackend:
     def prepare(
         self, m: int, n: int, k: int, seed: int, *, direct: bool = True
     ) -> FlashInferProblem:
-        """See `operands.random_operands`."""
+        """See `protocol.Backend.prepare`."""
         check_shape(m, n, k)
         a = quantize(random_activation(m, k, seed), direct=direct)
         b = quantize(random_weight(n, k, seed), direct=direct)
         return self.problem(a, b, default_alpha(a, b))
 
     def problem(self, a: Nvfp4Matrix, b: Nvfp4Matrix, alpha: float) -> FlashInferProblem:
-        """A product of operands that are given; the output is NaN until something writes it."""
+        """A product of the given operands; the output is NaN until a tactic writes it."""
         left, right = a.widened(K_MULTIPLE), b.widened(K_MULTIPLE)
         torch = self._engine().torch
         pitch = -(-b.rows // N_MULTIPLE) * N_MULTIPLE
@@ -116,13 +117,16 @@ class FlashInferBackend:
                 True,
                 torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device="cuda"),
             ]
-            torch.cuda.current_stream().synchronize()  # from here on, any stream may run it
+            torch.cuda.current_stream().synchronize()  # from now on, any stream can run it
         return FlashInferProblem(
             a=a, b=b, alpha=np.float32(alpha), inputs=inputs, memory=memory, pitch=pitch
         )
 
     def run_tactic(self, tactic_id: int, problem: FlashInferProblem) -> None:
-        """Queue the product; a `LaunchError` concerns this tactic alone."""
+        """Queue the product.
+
+        `LaunchError` where this tactic fails, `DeviceError` where the card can no longer be used.
+        """
         tactic = checked_tactic(tactic_id)
         engine = self._engine()
         captured: list[FlashInferProblem] | None = getattr(self._recording, "problems", None)
@@ -132,22 +136,25 @@ class FlashInferBackend:
             engine.runner(problem.inputs, tactic=tactic_id)
 
     def output(self, problem: FlashInferProblem) -> Output:
-        """A copy, once all that was queued on the current stream has ended."""
+        """A copy of the output, once all work on the current stream has ended."""
         m, n = problem.a.rows, problem.b.rows
         whole: Output = self._bytes(problem)[:-GUARD_BYTES].view(ml_dtypes.bfloat16)
         return whole.reshape(m, problem.pitch)[:, :n].copy()
 
     def guard(self, problem: FlashInferProblem) -> Bytes:
-        """The memory behind the output."""
+        """The memory after the output."""
         return self._bytes(problem)[-GUARD_BYTES:]
 
     def poison(self, problem: FlashInferProblem) -> None:
-        """Make every element of the output NaN again."""
+        """Set every element of the output to NaN."""
         with self._translated("poisoning the output"):
             problem.memory[:-GUARD_BYTES] = POISON
 
     def runner(self, m: int, n: int, k: int) -> Callable[[int], None]:
-        """Runs on one problem, prepared now; its quantized weight is kept for the next M."""
+        """A call that runs a tactic on one problem, which is prepared here.
+
+        The quantized weight is kept for the next M.
+        """
         check_shape(m, n, k)
         with self._lock:
             kept = self._weight
@@ -160,19 +167,19 @@ class FlashInferBackend:
         return lambda tactic_id: self.run_tactic(tactic_id, prepared)
 
     def timer(self, m: int, n: int, k: int) -> "TorchTimer":
-        """Times a `runner` by events."""
+        """A timer of a `runner`, with events."""
         run = self.runner(m, n, k)
         return TorchTimer(self._engine(), run, self._translated)
 
     def capturing(self) -> bool:
-        """Is torch's current stream being captured? Asked without importing torch."""
+        """Whether torch's current stream is being captured; torch is not imported for it."""
         torch: Any = sys.modules.get("torch")
-        if not hasattr(torch, "cuda"):  # never imported, or no more than a folder of that name
+        if not hasattr(torch, "cuda"):  # not imported, or only a folder of that name
             return False
         return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
     def capture(self, launch: Callable[[], None]) -> Callable[[], None]:
-        """Record what `launch` queues; the replay keeps every problem that was recorded."""
+        """Capture the work that `launch` queues; the replay keeps the captured problems alive."""
         torch = self._engine().torch
         graph = torch.cuda.CUDAGraph()
         problems: list[FlashInferProblem] = []
@@ -194,7 +201,7 @@ class FlashInferBackend:
             found: Bytes = problem.memory.cpu().numpy()
             return found
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> RunnerModule:
         with self._lock:
             if self._made is None:
                 self._made = installation.engine()
@@ -202,7 +209,11 @@ class FlashInferBackend:
 
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
-        """torch's and FlashInfer's errors become ours; an error that stays has broken the card."""
+        """Translate errors of torch and FlashInfer.
+
+        `MemoryError`: no memory is left on the card. `DeviceError`: the card no longer answers.
+        `LaunchError`: any other error.
+        """
         engine = self._engine()
         if self._broken:
             raise DeviceError(self._broken)
@@ -217,7 +228,7 @@ class FlashInferBackend:
         except Exception as error:
             why = first_line(error)
             try:
-                if not cuda.is_current_stream_capturing():  # what is captured has not run
+                if not cuda.is_current_stream_capturing():  # captured work has not run
                     cuda.synchronize()
             except Exception:
                 self._broken = (
@@ -229,11 +240,11 @@ class FlashInferBackend:
 
 
 class TorchTimer:
-    """The five calls of `protocol.Timer`; each queues on torch's current stream."""
+    """The calls of `profiling.Timer`, on torch's current stream."""
 
     def __init__(
         self,
-        engine: Engine,
+        engine: RunnerModule,
         run: Callable[[int], None],
         translated: Callable[[str], contextlib.AbstractContextManager[None]],
     ) -> None:
@@ -248,7 +259,7 @@ class TorchTimer:
             self._cuda.current_stream().synchronize()
 
     def delay(self, microseconds: int) -> None:
-        """Queue FlashInfer's kernel that sleeps."""
+        """Queue FlashInfer's delay kernel."""
         with self._translated("delaying"):
             self._delay(microseconds)
 
@@ -260,12 +271,12 @@ class TorchTimer:
             return event
 
     def elapsed_microseconds(self, start: Any, end: Any) -> float:
-        """The time between two events that have happened."""
+        """The microseconds between two completed events."""
         with self._translated("reading the events"):
             return 1000 * float(start.elapsed_time(end))
 
 
 def _rows(matrix: Nvfp4Matrix) -> Bytes:
-    """The scales as FlashInfer has them: padded rows × padded columns, in 128×4 order."""
+    """The scales in FlashInfer's shape: padded rows × padded columns, in 128×4 order."""
     columns = -(-matrix.k // BLOCK // ATOM_COLUMNS) * ATOM_COLUMNS
     return matrix.scales.reshape(-1, columns)

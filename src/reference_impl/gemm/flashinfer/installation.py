@@ -1,4 +1,6 @@
-"""torch, FlashInfer and a card that its runner is for: found, or named as missing in one sentence.
+"""The installation that FlashInfer's runner needs: torch, FlashInfer and a suitable card.
+
+Each function raises `UnavailableError` with one sentence where a part is missing.
 
 Source: FlashInfer 0.6.13 gemm/gemm_base.py:1308-1399 and jit/gemm/core.py:202.
 """
@@ -12,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...errors import BuildError, UnavailableError, first_line
 from ...tactics import TACTIC_IDS
-from ..cupy.errors import BuildError, UnavailableError, first_line
 from ..cupy.toolchain import find_nvcc
 
 VERSION = "0.6.13"
@@ -21,8 +23,8 @@ CAPABILITIES = ((12, 0), (12, 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """torch, FlashInfer's runner, and its kernel that sleeps for some microseconds."""
+class RunnerModule:
+    """torch, FlashInfer's runner, and its delay kernel, which takes microseconds."""
 
     torch: Any
     runner: Any
@@ -30,12 +32,12 @@ class Engine:
 
 
 def import_torch() -> Any:
-    """torch with a card for the runner; `UnavailableError` where one of them is missing."""
+    """torch, where it finds a card that the runner supports."""
     try:
         import torch
 
-        _ = torch.cuda  # a folder that an uninstalled torch left behind has none
-    except Exception as error:  # a broken CUDA installation raises many things, OSError included
+        _ = torch.cuda  # the folder that an uninstalled torch leaves behind has no `cuda`
+    except Exception as error:  # a broken CUDA installation raises many types, OSError included
         raise UnavailableError(
             f"torch, which owns FlashInfer's memory, cannot be imported ({first_line(error)}); "
             f"install flashinfer-python=={VERSION}, which brings it."
@@ -46,14 +48,14 @@ def import_torch() -> Any:
     if capability not in CAPABILITIES:
         raise UnavailableError(
             f"the card has compute capability {'.'.join(map(str, capability))}, and FlashInfer's "
-            "runner has the 32 tactics on 12.0 and 12.1 alone; use such a card or the back end "
+            "runner has the 32 tactics on 12.0 and 12.1 only; use such a card or the back end "
             "cupy."
         )
     return torch
 
 
 def package() -> Path:
-    """FlashInfer's folder, found without importing it; `UnavailableError` unless it is 0.6.13."""
+    """The folder of FlashInfer 0.6.13, found without importing it."""
     found = importlib.util.find_spec("flashinfer")
     folders = list((found and found.submodule_search_locations) or ())
     try:
@@ -63,23 +65,23 @@ def package() -> Path:
     if version != VERSION or not folders:
         what = f"FlashInfer {version}" if version else "no FlashInfer"
         raise UnavailableError(
-            f"{what} is installed, and the tactics are known of {VERSION}; "
+            f"{what} is installed, and the tactics are those of {VERSION}; "
             f"install flashinfer-python=={VERSION}."
         )
     return Path(folders[0])
 
 
 def check_buildable() -> None:
-    """`UnavailableError` where neither a built module nor what builds it is there."""
+    """Check that the module is built, or that nvcc and ninja can build it."""
     if importlib.util.find_spec("flashinfer_jit_cache"):
         return
     find_nvcc(os.environ)
     if shutil.which("ninja") is None:
-        raise UnavailableError("there is no ninja, by which FlashInfer builds; install it.")
+        raise UnavailableError("there is no ninja, which FlashInfer builds with; install it.")
 
 
-def engine() -> Engine:
-    """The runner, built where it is not yet, which takes minutes; `UnavailableError` if not."""
+def engine() -> RunnerModule:
+    """The runner. It is built where needed, which takes minutes; `BuildError` where that fails."""
     torch = import_torch()
     package()
     check_buildable()
@@ -91,22 +93,22 @@ def engine() -> Engine:
         module = get_cutlass_fp4_gemm_module(*torch.cuda.get_device_capability())
         runner = module.cutlass_fp4_gemm_runner()
         found = list(runner.get_valid_tactics([], None))
-        tllm_utils.get_trtllm_utils_module()  # built here, and not between two events
+        tllm_utils.get_trtllm_utils_module()  # build it here, and not between two events
     except Exception as error:
         failure = BuildError(
             f"FlashInfer could not make its runner ({first_line(error)}); "
-            "see the notes of this error for its own words."
+            "see the notes of this error for its output."
         )
         failure.add_note(str(error)[-4000:])
         raise failure from error
     if found != list(TACTIC_IDS):
         raise UnavailableError(
             f"FlashInfer's runner has {len(found)} tactics here, and the table has 32; "
-            "this is not the runner that the tactics are known of."
+            f"install flashinfer-python=={VERSION}, whose tactics are known."
         )
 
     def delay(microseconds: int) -> None:
-        with tvm_ffi.use_torch_stream():  # it has no tensor to take the stream from
+        with tvm_ffi.use_torch_stream():  # it has no tensor argument that names the stream
             tllm_utils.delay_kernel(microseconds)
 
-    return Engine(torch, runner, delay)
+    return RunnerModule(torch, runner, delay)

@@ -1,4 +1,4 @@
-"""The environment of plans that FlashInfer's runner was measured for."""
+"""The environment of plans that are tuned with FlashInfer's runner."""
 
 import hashlib
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ _SOURCES = (
 
 
 def native_here(environment: Mapping[str, str]) -> NativeMetadata:
-    """All 18 fields for the current card. Builds nothing; the installation decides, no variable."""
+    """All 18 fields for the current card. Builds nothing; `environment` is not used."""
     return native_metadata(installation.import_torch(), installation.package())
 
 
 def import_here() -> ImportMetadata:
-    """What an imported document must name: what FlashInfer would write here."""
+    """The metadata that an imported document must have: those that FlashInfer writes here."""
     installation.import_torch()
     installation.package()
     return import_metadata()
@@ -50,7 +50,7 @@ def native_metadata(torch: Any, package: Path) -> NativeMetadata:
 
 
 def import_metadata() -> ImportMetadata:
-    """What FlashInfer itself writes into its documents here."""
+    """The metadata that FlashInfer writes into its documents here."""
     from flashinfer.autotuner import _collect_metadata
 
     return ImportMetadata.from_json(_collect_metadata())

@@ -1,7 +1,7 @@
 """Calls that meet: tunings within tunings, warm-ups that overtake each other, loads beside both."""
 
 import pytest
-from nvfp4_reference.concurrency import plan_together
+from nvfp4_reference.concurrency import plan_concurrently
 from nvfp4_reference.errors import NestedTuningError, Rejected
 from nvfp4_reference.profiling import Profiler
 from nvfp4_reference.scripted_timer import ScriptedTimer
@@ -63,8 +63,8 @@ def test_a_load_beside_requests_that_tune_nothing_goes_on() -> None:
     found = session()
     found.plan(8, *NK, back_end=best(3))
     loads: list[int] = []
-    together = plan_together(found, [(8, *NK)], best(1), load=lambda: loads.append(1))
-    assert (together.tunings, together.load, loads) == (0, None, [1])
+    answers = plan_concurrently(found, [(8, *NK)], best(1), load=lambda: loads.append(1))
+    assert (answers.tunings, answers.load, loads) == (0, None, [1])
     with pytest.raises(ValueError, match="K is 17"):
-        plan_together(found, [(8, 320, 17)], best(1), load=lambda: loads.append(2))
+        plan_concurrently(found, [(8, 320, 17)], best(1), load=lambda: loads.append(2))
     assert loads == [1, 2]

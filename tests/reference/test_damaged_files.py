@@ -3,8 +3,6 @@
 import errno
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,7 @@ from nvfp4_reference.session import Completion
 
 from .documents import GB10, ORACLE, editable, encoded, names
 from .sessions import HERE, SHAPES, Untouchable, at, best, keys, session
-from .test_publication import interposed
+from .test_publication import interposed, kill_at_any_call
 
 SMALL = dict.fromkeys(sorted(keys([1, 2, 4, 8], SHAPES)), 3)
 GOOD = Document(HERE, {PlanKey(1, 999, 16): 9})
@@ -199,44 +197,16 @@ def test_an_error_at_any_call_keeps_the_damaged_bytes(tmp_path: Path, number: in
             assert (path.parent / "file.rejected").read_bytes() == b"damage"
 
 
-KILLED = """
-import json, os, signal, sys
-from nvfp4_reference import native_document, publication
-remaining = int(sys.argv[2])
-def killing(real):
-    def call(*arguments, **named):
-        global remaining
-        if remaining == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        remaining -= 1
-        return real(*arguments, **named)
-    return call
-for name in ("open", "write", "fsync", "replace", "close", "fchmod"):
-    setattr(os, name, killing(getattr(os, name)))
-document = native_document.validate(json.loads(sys.stdin.read()))
-publication.update(sys.argv[1], document, replace_damaged=True)
-"""
-
-
 def test_a_kill_at_any_call_loses_no_bytes(tmp_path: Path) -> None:
     states = set()
-    for remaining in range(100):
-        path = tmp_path / str(remaining) / "file"
-        path.parent.mkdir()
-        path.write_bytes(b"damage")
-        child = subprocess.run(
-            [sys.executable, "-c", KILLED, str(path), str(remaining)],
-            input=encoded(editable(GOOD)),
-            check=False,
-        )
+    calls = "open write fsync replace close fchmod"
+    for code, path in kill_at_any_call(tmp_path, b"damage", GOOD, calls, damaged=True):
         kept = path.with_name("file.rejected")
         new = path.read_bytes() != b"damage"
         if new:
             assert read_native(str(path), HERE) == GOOD
             assert kept.read_bytes() == b"damage"
-        states.add((child.returncode, kept.exists(), new))
-        if child.returncode == 0:
-            break
+        states.add((code, kept.exists(), new))
     assert states == {
         (-signal.SIGKILL, False, False),
         (-signal.SIGKILL, True, False),
