@@ -1,1 +1,1 @@
-"""The executable specification: `contracts.toml` says it, one test file per id prefix proves it."""
+"""The executable specification: `contracts.toml` has the sentences, test files the proofs."""

@@ -1,4 +1,4 @@
-"""DIAG: what a session says about itself."""
+"""DIAG: counters, fingerprint, rejections and logs of a session."""
 
 import re
 

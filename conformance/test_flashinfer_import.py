@@ -257,7 +257,7 @@ def test_bad_value_in_the_middle_installs_nothing(nvfp4, value):
     keys = sorted(name for name in document if name != "_metadata")
     document[keys[len(keys) // 2]] = value
     path = nvfp4.flashinfer.write(document)
-    with contextlib.suppress(ReportedError):  # whether it may break is another case's business
+    with contextlib.suppress(ReportedError):  # whether it may fail is the subject of another case
         nvfp4.flashinfer.read(path, session=session)
     assert nvfp4.subject.plans(session) == {}, "a part of a bad document was installed"
     nvfp4.subject.close(session)
@@ -339,7 +339,7 @@ def test_importing_never_changes_the_source(nvfp4):
             path.stat().st_ctime_ns,
         )
         listing = sorted(nvfp4.folder.iterdir()), nvfp4.folder.stat().st_mtime_ns
-        with contextlib.suppress(ReportedError):  # whatever the outcome
+        with contextlib.suppress(ReportedError):  # any outcome will do
             nvfp4.flashinfer.read(path)
         assert path.exists(), "importing removed the file"
         after = (
@@ -358,7 +358,9 @@ def test_document_that_flashinfer_itself_wrote(nvfp4):
         nvfp4.flashinfer.fixed
         and dict(nvfp4.flashinfer.metadata) != nvfp4.flashinfer_document.metadata
     ):
-        pytest.skip("needs to be told another environment: FlashInfer 0.6.13 wrote for its own")
+        pytest.skip(
+            "needs an implementation that can read for another environment than its own, which FlashInfer 0.6.13 wrote for"
+        )
     nvfp4.flashinfer.accepts(
         nvfp4.flashinfer_document.text,
         nvfp4.flashinfer_document.plans,

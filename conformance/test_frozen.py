@@ -1,4 +1,4 @@
-"""FROZ: a map that must be complete, and that nobody changes."""
+"""FROZ: a map that must be complete, and that never changes."""
 
 import os
 
@@ -55,7 +55,7 @@ def test_one_missing_key_fails_and_measures_nothing(nvfp4):
     assert isinstance(answer, Rejected), "a map with a hole was accepted as complete"
     assert answer.code == "frozen-miss"
     for number in missing:
-        assert str(number) in answer.message, "the sentence does not name M, bucket, N and K"
+        assert str(number) in answer.message, "the message does not name M, bucket, N and K"
     assert opened.trace() == ()
     assert opened.stats().tuned == 0
 
@@ -116,7 +116,7 @@ def test_nothing_on_disk_changes(nvfp4):
     with audit.audited() as calls:
         _use(frozen_session(nvfp4))
     assert any(call.path == str(nvfp4.cache_file) for call in calls), (
-        "the audit heard nothing at all"
+        "the audit recorded no call on the file"
     )
     assert changes_below(calls, str(nvfp4.cache_file.parent)) == []
     assert _state(nvfp4.cache_file.parent) == before
@@ -150,7 +150,9 @@ def test_no_system_call_changes_anything(nvfp4):
     _use(frozen_session(nvfp4, by=traced))
     traced.transport.finish()
     calls = strace.read_log(log, str(nvfp4.cache_file.parent))
-    assert any(call.path == str(nvfp4.cache_file) for call in calls), "the trace saw nothing at all"
+    assert any(call.path == str(nvfp4.cache_file) for call in calls), (
+        "the trace recorded no call on the file"
+    )
     assert changes_below(calls, str(nvfp4.cache_file.parent)) == []
     assert _state(nvfp4.cache_file.parent) == before
 

@@ -62,7 +62,9 @@ def test_publishing_never_overwrites_what_does_not_merge(nvfp4, prior):
     answer = nvfp4.subject.write_native(str(path), nvfp4.own.document(halves(nvfp4)[1]))
     if not isinstance(answer, Rejected):
         gpu = json.loads(path.read_bytes())["_metadata"]["gpu"]
-        pytest.fail(f"a {prior} file got our plans; its metadata say now that the gpu is {gpu!r}")
+        pytest.fail(
+            f"the {prior} file was overwritten with our plans; its metadata now name the gpu {gpu!r}"
+        )
     assert answer.code == ("foreign-environment" if prior == "foreign" else "syntax")
     assert path.read_bytes() == before
 
@@ -198,7 +200,9 @@ def test_entries_without_an_environment_are_never_laundered(nvfp4):
     opened.warm_up(timings=fastest(9))
     opened.complete()
     judgement = nvfp4.own.dialect.judge_kept(nvfp4.cache_file.read_bytes(), nvfp4.own.metadata)
-    assert (1, 4096, 4096) not in judgement.plans, "an entry of nowhere got our environment"
+    assert (1, 4096, 4096) not in judgement.plans, (
+        "an entry without an environment was saved under ours"
+    )
 
 
 @contract("MERG-5")
@@ -232,7 +236,7 @@ def test_file_that_became_unreadable_loses_nothing(nvfp4, now):
     assert completed.failure, "an unreadable file at a given path was replaced"
     assert completed.saved == 0
     assert nvfp4.cache_file.read_bytes() == now
-    assert opened.plans() == ready, "the map in memory is out of service"
+    assert opened.plans() == ready, "the map in memory changed"
 
 
 @contract("MERG-5")

@@ -453,7 +453,7 @@ def test_path_that_is_no_regular_file(nvfp4, kind):
     try:
         answer = nvfp4.launch(timeout=20).read_native(str(path), nvfp4.native.metadata)
     except NoAnswerError:
-        pytest.fail(f"it waits for a {kind}")
+        pytest.fail(f"the read waits for a {kind}")
     assert isinstance(answer, Rejected), f"accepted a {kind}"
     assert answer.code == ("not-regular" if kind in NOT_REGULAR else "unreadable")
     assert answer.member == ""

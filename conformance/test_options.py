@@ -98,7 +98,7 @@ def test_resolved_delay_changes_the_directory(nvfp4, delay):
 @pytest.mark.parametrize(
     "other",
     [
-        *({"LOG_LEVEL": "debug"}, {"LANG": "de_DE"}, {"PWD": "/"}, {"USER": "somebody"}),
+        *({"LOG_LEVEL": "debug"}, {"LANG": "de_DE"}, {"PWD": "/"}, {"USER": "ada"}),
         *({FROZEN: "1"}, {DIRECT_SF: "0"}, {IMPORT_PATH: "/some/import.json"}),
     ],
     ids=lambda other: next(iter(other)),
@@ -246,7 +246,7 @@ def test_with_a_cache_root_there_is_no_warning(nvfp4):
 @contract("PATH-6")
 def test_frozen_without_a_cache_root_is_a_configuration_error(nvfp4):
     answer = nvfp4.subject.resolve({FROZEN: "1"})
-    assert isinstance(answer, Rejected), "a frozen map that lies nowhere was accepted"
+    assert isinstance(answer, Rejected), "a frozen map without a file was accepted"
     assert answer.code == "configuration"
 
 
@@ -351,7 +351,7 @@ def test_valid_booleans_are_taken(nvfp4, word):
 )
 @pytest.mark.parametrize("variable", [PERSISTENT, FROZEN, PLAN_CACHE, DIRECT_SF])
 def test_invalid_boolean_names_its_variable(nvfp4, variable, value):
-    _is_refused(nvfp4.subject.resolve({"HOME": str(nvfp4.folder), variable: value}), variable)
+    assert_rejected(nvfp4.subject.resolve({"HOME": str(nvfp4.folder), variable: value}), variable)
 
 
 @contract("PATH-10")
@@ -364,7 +364,7 @@ def test_invalid_boolean_names_its_variable(nvfp4, variable, value):
     ids=lambda value: ascii(value)[1:20],
 )
 def test_invalid_delay_names_its_variable(nvfp4, value):
-    _is_refused(nvfp4.subject.resolve({"HOME": str(nvfp4.folder), DELAY: value}), DELAY)
+    assert_rejected(nvfp4.subject.resolve({"HOME": str(nvfp4.folder), DELAY: value}), DELAY)
 
 
 @contract("PATH-10")
@@ -374,10 +374,10 @@ def test_valid_delay_is_taken(nvfp4, value):
     assert options.delay_microseconds == int(value)
 
 
-def _is_refused(answer, variable):
+def assert_rejected(answer, variable):
     assert isinstance(answer, Rejected), f"accepted, as {answer}"
     assert (answer.code, answer.member) == ("configuration", variable)
-    assert variable in answer.message, "the sentence does not name the variable"
+    assert variable in answer.message, "the message does not name the variable"
 
 
 @contract("PATH-11")

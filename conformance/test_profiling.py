@@ -30,14 +30,14 @@ def measurement(tactic, delay):
 
 
 def measured(opened):
-    """The steps of the last tuning, less runs of what is no tactic, such as a first preparation."""
+    """The steps of the last tuning without runs that are no tactic, such as a first preparation."""
     return [s for s in opened.trace() if s.step != "run" or s.tactic in range(32)]
 
 
 def tuned_for_real(opened, delay):
     """Tune on the real clock: the plan, and the mean time of each tactic.
 
-    What the record says took at least as long as it says, or it did not happen.
+    The measurements must take at least as long as their recorded times.
     """
     start = time.perf_counter()
     plan = opened.plan(4, N, K, timings=None)

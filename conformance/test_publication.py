@@ -16,7 +16,7 @@ from pytest_nvfp4.suite import contract, over, requires
 from pytest_nvfp4.suite.sessions import NATIVE_PATH, NO_CLOCK, fastest
 
 PATIENCE = 20
-"""Seconds after which a write that waits for somebody is given up."""
+"""Seconds after which a write that waits for another process is given up."""
 
 
 def newer(own):
@@ -56,7 +56,7 @@ def test_temporary_beside_the_destination_is_renamed_over_it(nvfp4, existing):
     assert seen.temporary is not None, "nothing was renamed over the destination"
     assert os.path.dirname(seen.temporary) == str(path.parent), "the temporary lies elsewhere"
     assert not seen.written_in_place, "the destination itself was opened for writing"
-    assert not seen.removed, "for a moment there was no destination"
+    assert not seen.removed, "the destination was removed before the rename"
     assert_published(nvfp4, path)
 
 
@@ -201,7 +201,7 @@ def test_destination_that_is_no_regular_file_is_left_alone(nvfp4, kind):
     try:
         answer = nvfp4.launch(timeout=PATIENCE).write_native(str(path), new_document(nvfp4))
     except NoAnswerError:
-        pytest.fail(f"it waits for a {kind}")
+        pytest.fail(f"the write waits for a {kind}")
     after = os.lstat(path)
     same = (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
     assert same, f"the {kind} was replaced"
@@ -258,7 +258,7 @@ def test_corrupt_default_file_is_kept_beside_and_replaced(nvfp4, damage):
         kept = [p for p in path.parent.iterdir() if p != path]
         assert [p.read_bytes() for p in kept] == [broken], "the corrupt bytes are not kept once"
         names.add(kept[0].name)
-    assert len(names) == 1, "the name beside it is not a fixed one"
+    assert len(names) == 1, "the kept file has another name each time"
 
 
 @contract("PUBL-14")
@@ -273,7 +273,9 @@ def test_indeterminate_default_file_is_replaced(nvfp4, value):
     opened.warm_up(timings=fastest(9))
     opened.saved()
     again = nvfp4.session(**{NATIVE_PATH: ""})
-    assert again.warm_up(timings=NO_CLOCK).tuned == 0, "tuning is lost at every start, for ever"
+    assert again.warm_up(timings=NO_CLOCK).tuned == 0, (
+        "the new plans are not loaded at the next start"
+    )
 
 
 @contract("PUBL-14")
@@ -293,7 +295,7 @@ def assert_not_saved_over(nvfp4, there):
     path = nvfp4.cache_file
     path.write_bytes(there)
     answer = nvfp4.subject.write_native(str(path), new_document(nvfp4))
-    assert isinstance(answer, Rejected), "a file that it cannot use was replaced"
+    assert isinstance(answer, Rejected), "a file that cannot be used was replaced"
     assert path.read_bytes() == there
     assert os.listdir(path.parent) == [path.name]
 

@@ -97,7 +97,7 @@ def outside_in(document, rng):
         yield spoiled, f"plans[{index}].tactic_id"
 
 
-def _is_refused(answer, member):
+def assert_unknown_tactic(answer, member):
     assert isinstance(answer, Rejected), "a tactic that does not exist was passed on"
     assert (answer.code, answer.member) == ("unknown-tactic", member)
 
@@ -107,8 +107,8 @@ def _is_refused(answer, member):
 @requires("native-document")
 def test_merged_tactic_outside_the_range_never_resolves(nvfp4):
     for spoiled, member in outside_in(nvfp4.native.document(), nvfp4.rng):
-        _is_refused(nvfp4.subject.merge(spoiled, nvfp4.native.document()), member)
-        _is_refused(nvfp4.subject.merge(nvfp4.native.document(), spoiled), member)
+        assert_unknown_tactic(nvfp4.subject.merge(spoiled, nvfp4.native.document()), member)
+        assert_unknown_tactic(nvfp4.subject.merge(nvfp4.native.document(), spoiled), member)
 
 
 @contract("TACT-2")
@@ -117,5 +117,5 @@ def test_merged_tactic_outside_the_range_never_resolves(nvfp4):
 def test_published_tactic_outside_the_range_never_resolves(nvfp4):
     path = nvfp4.folder / "published.json"
     for spoiled, member in outside_in(nvfp4.native.document(), nvfp4.rng):
-        _is_refused(nvfp4.subject.write_native(str(path), spoiled), member)
+        assert_unknown_tactic(nvfp4.subject.write_native(str(path), spoiled), member)
     assert not path.exists()

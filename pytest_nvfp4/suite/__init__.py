@@ -1,6 +1,6 @@
-"""The conformance suite inside pytest: what is selected, driven, recorded and shown.
+"""The conformance suite inside pytest: it selects, runs and records the contract tests.
 
-Contract tests import their vocabulary from here; they contain no other machinery.
+Contract tests import their decorators from here.
 """
 
 from pytest_nvfp4.suite.marks import contract, over, requires

@@ -1,7 +1,7 @@
 """A document that FlashInfer itself writes on this machine, for FIMP-11.
 
-FlashInfer lives in another Python, behind its adapter. There its own tuner tunes on a scripted
-clock and saves, and says which tactic serves each product.
+FlashInfer is installed in another Python and is driven through its adapter: its own tuner tunes on
+a scripted clock, reports the tactic of each product, and saves.
 """
 
 import os
@@ -48,8 +48,8 @@ class Written:
 
 
 def write(python: str, *, seed: int, timeout: float) -> Written:
-    """Let the FlashInfer of another Python write a document; WriterError where it cannot."""
-    # What this process can import is of no use to another interpreter, and could be wrong there.
+    """Write a document with the FlashInfer of another Python; WriterError where that fails."""
+    # The import path of this process is wrong for another interpreter.
     environment = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}
     transport = JsonLines((python, *_SERVER), timeout=timeout, environment=environment)
     try:

@@ -1,4 +1,4 @@
-"""Put one document before the subject, and hold its answer to the model's verdict."""
+"""Let the subject read one document, and compare its answer with the model's verdict."""
 
 import copy
 import os
@@ -62,7 +62,7 @@ FLASHINFER = Dialect(
 
 
 def near_misses(value: int | str) -> list[int | str]:
-    """Values that a reader in a hurry takes for the same: longer, shorter, other case, older."""
+    """Values that a careless comparison takes for the same: longer, shorter, other case, older."""
     if isinstance(value, int):
         return [value - 1, value + 1] if value else [1]
     others = (value + " 2", value[:-1], value.swapcase(), value + " ", " " + value, value[1:])
@@ -73,8 +73,8 @@ class Probe:
     """Documents of one dialect for one subject, in one folder.
 
     `metadata` is the environment that reads expect, `plans` a good map. Every check also proves
-    that the file was left alone, and with a session, that the ready map was too. Where `fixed`,
-    the subject cannot be told to expect another environment.
+    that the file was left alone, and with a session, that the ready map was too. Where `fixed`, the
+    subject reads only for its own environment.
     """
 
     def __init__(
@@ -150,13 +150,17 @@ class Probe:
         path = self.write(content)
         judgement = self.dialect.judge(path.read_bytes(), expected or self.metadata)
         plans = self.plans if plans is None else plans
-        assert judgement == Judgement(plans, ignored, ()), "the model disagrees with this test"
+        assert judgement == Judgement(plans, ignored, ()), (
+            "this case contradicts the model, a defect of the suite"
+        )
         before = _state(path)
         answer = self.read(path, expected)
-        assert not isinstance(answer, Rejected), f"rejected a good document: {_said(answer)}"
+        assert not isinstance(answer, Rejected), f"rejected a good document: {_described(answer)}"
         assert answer.plans == plans
-        assert answer.ignored == ignored, "wrong count of ignored foreign operations"
-        assert _state(path) == before, "reading changed the file"
+        assert answer.ignored == ignored, (
+            f"{answer.ignored} foreign operations were counted as ignored, not {ignored}"
+        )
+        assert _state(path) == before, "reading the file changed its content, inode or times"
 
     def rejects(
         self,
@@ -168,18 +172,20 @@ class Probe:
     ) -> None:
         """The subject rejects this as a whole, for a reason that the model finds too.
 
-        `code` and `member` are what the test is about; the model must have found exactly that, so
-        that a test cannot be about something else than it says.
+        `code` and `member` are what the case concerns. The model must find exactly that, so that a
+        case cannot concern something else.
         """
         path = self.write(content)
         judgement = self.dialect.judge(path.read_bytes(), expected or self.metadata)
-        assert judgement.allows(code, member), "the model disagrees with this test"
+        assert judgement.allows(code, member), (
+            "this case contradicts the model, a defect of the suite"
+        )
         before = _state(path)
         if not self._with_session:
             self._rejection_agrees(self.read(path, expected), judgement)
         else:
             self._rejects_in_session(path, judgement, expected)
-        assert _state(path) == before, "rejecting changed the file"
+        assert _state(path) == before, "rejecting the file changed its content, inode or times"
 
     def _rejects_in_session(
         self, path: Path, judgement: Judgement, expected: Mapping[str, Any] | None
@@ -189,7 +195,9 @@ class Probe:
         assert isinstance(session, str), "open was rejected"
         good = self.folder / "good.json"
         good.write_bytes(documents.native_bytes(self.document(_LOADED_BEFORE)))
-        assert isinstance(self.read(good, session=session), Reading), "rejected a good document"
+        assert isinstance(self.read(good, session=session), Reading), (
+            "rejected a good document in a session"
+        )
         plans, stats = self.subject.plans(session), self.subject.stats(session)
         assert isinstance(stats, Stats)
         assert plans == _LOADED_BEFORE, "the good document was not installed"
@@ -198,19 +206,21 @@ class Probe:
         assert self.subject.plans(session) == plans, "a rejected document changed the ready map"
         after = self.subject.stats(session)
         assert isinstance(after, Stats)
-        assert after.rejected == stats.rejected + 1, "the rejection was not counted"
+        assert after.rejected == stats.rejected + 1, "the counter `rejected` did not increase by 1"
         assert (after.loaded, after.tuned, after.saved, after.lazy) == (
             stats.loaded,
             stats.tuned,
             stats.saved,
             stats.lazy,
-        ), "a rejected document changed another counter"
+        ), "a rejected document changed a counter other than `rejected`"
         self._rejection_agrees(answer, judgement)
-        assert stats.loaded == len(_LOADED_BEFORE), "what was loaded was not counted"
+        assert stats.loaded == len(_LOADED_BEFORE), (
+            "the counter `loaded` is not the number of loaded plans"
+        )
         self.subject.close(session)
 
     def agrees(self, content: bytes) -> None:
-        """The subject gives the verdict of the model, whichever that is."""
+        """The subject accepts what the model accepts, and rejects what the model rejects."""
         self._path.write_bytes(content)
         self._agrees(content)
 
@@ -227,7 +237,9 @@ class Probe:
         answer = self.read(self._path)
         try:
             if judgement.accepted:
-                assert isinstance(answer, Reading), f"rejected a good document: {_said(answer)}"
+                assert isinstance(answer, Reading), (
+                    f"rejected a good document: {_described(answer)}"
+                )
                 assert answer == Reading(judgement.plans, judgement.ignored)
             else:
                 self._rejection_agrees(answer, judgement)
@@ -246,12 +258,12 @@ class Probe:
     def _rejection_agrees(self, answer: Reading | Rejected, judgement: Judgement) -> None:
         rejected = self._is_rejected(answer, judgement)
         assert judgement.allows(rejected.code, rejected.member), (
-            f"rejected for {_said(rejected)}, but what is wrong is "
+            f"rejected as {_described(rejected)}, but the document has "
             + "; ".join(map(str, judgement.findings[:3]))
         )
 
 
-def _said(rejected: Rejected) -> str:
+def _described(rejected: Rejected) -> str:
     return f"{rejected.code} at {rejected.member or 'the document'} ({rejected.message})"
 
 

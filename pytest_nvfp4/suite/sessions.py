@@ -1,4 +1,4 @@
-"""Sessions of the subject, as contract tests speak about them."""
+"""Sessions of the subject, and the shapes, clocks and variables that contract tests use."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ SHAPES = ((256, 128), (512, 64))
 MAX_TOKENS = 4
 
 NO_CLOCK: Timings = {"default": "raise"}
-"""A clock with which any measurement fails: whoever measures gives itself away."""
+"""A clock with which every measurement fails, so that a case shows that nothing was measured."""
 
 
 def fastest(tactic: int) -> Mapping[str, float]:
@@ -53,7 +53,7 @@ def full_map(tactic: int = 5) -> PlanMap:
 
 
 class SubjectSession:
-    """One session; each operation fails the test where the subject rejects what it must not."""
+    """One session; a rejection fails the case, except where a method begins with `try_`."""
 
     def __init__(self, subject: Subject, environment: Mapping[str, str]):
         self.subject = subject
@@ -67,7 +67,7 @@ class SubjectSession:
         shapes: Sequence[tuple[int, int]] = SHAPES,
         timings: Timings = None,
     ) -> WarmedUp | Rejected:
-        """Warm up, whatever comes of it."""
+        """Warm up; a rejection is returned."""
         clock = fastest(0) if timings is None else timings
         return self.subject.warm_up(self.name, max_tokens, shapes, clock)
 
@@ -81,10 +81,11 @@ class SubjectSession:
         return _granted(self.try_warm_up(max_tokens, shapes, timings), WarmedUp)
 
     def complete(self) -> Completed:
+        """Complete the warm-up; whether the file was saved is in the result."""
         return _granted(self.subject.complete(self.name), Completed)
 
     def saved(self) -> Completed:
-        """Complete, with the file saved."""
+        """Complete the warm-up; the save must succeed."""
         completed = self.complete()
         assert completed.failure is None, f"the save failed: {completed.failure}"
         return completed
@@ -92,7 +93,7 @@ class SubjectSession:
     def try_plan(
         self, m: int, n: int, k: int, timings: Timings = NO_CLOCK, *, capturing: bool = False
     ) -> Planned | Rejected:
-        """Look a plan up, whatever comes of it; unless a clock is given, none may be needed."""
+        """Look a plan up; a rejection is returned. Without `timings`, nothing may be measured."""
         return self.subject.plan(self.name, m, n, k, capturing=capturing, timings=timings)
 
     def plan(
@@ -130,6 +131,6 @@ class SubjectSession:
 
 
 def _granted(answer: object, kind: type[T]) -> T:
-    assert not isinstance(answer, Rejected), f"it was rejected: {answer.message}"
+    assert not isinstance(answer, Rejected), f"the operation was rejected: {answer.message}"
     assert isinstance(answer, kind)
     return answer

@@ -1,4 +1,4 @@
-"""Let the subject publish while its file-system calls are watched, or made to fail."""
+"""Publish while the file-system calls of the subject are recorded, or made to fail."""
 
 import errno
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from pytest_nvfp4.implementations.transports import IN_PROCESS, JsonLines
 
 
 class Watch:
-    """In process the functions of `os` are stood in for; a process is run under strace."""
+    """Records in process through replaced functions of `os`, and in a process under strace."""
 
     def __init__(self, subject: Subject, launch: Callable[..., Subject], log: Path):
         self._subject = subject
@@ -23,9 +23,9 @@ class Watch:
     def __call__(
         self, path: Path, document: dict[str, Any], prefix: tuple[str, ...] = ()
     ) -> Publication:
-        """Publish, and say how the destination came to hold its content.
+        """Publish, and return how the destination came to hold its content.
 
-        `prefix` are command words to start a process behind, before those of strace.
+        `prefix` holds command words that start the process, before those of strace.
         """
         if self._subject.transport.name == IN_PROCESS:
             with interpose.interposed() as calls:

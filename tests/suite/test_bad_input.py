@@ -206,7 +206,7 @@ def test_adapter_that_exits_is_a_failure_and_no_end(pytester, conformance, verdi
     assert verdicts(result) == {"BUCK-1": "failed", "BUCK-2": "passed", "BUCK-3": "passed"}
 
 
-def test_adapter_that_rejects_what_nobody_may_is_a_failure(
+def test_adapter_that_rejects_what_must_be_answered_is_a_failure(
     pytester, conformance, verdicts, monkeypatch
 ):
     monkeypatch.syspath_prepend(pytester.path)

@@ -1,11 +1,14 @@
 """No repository breaks the suite: verdicts are those of a clean run."""
 
+import importlib
 import json
 import os
 import textwrap
+from pathlib import Path
 
 import pytest
 
+import pytest_nvfp4
 from pytest_nvfp4 import plugin
 from pytest_nvfp4.specification.contracts import packaged
 from pytest_nvfp4.suite.cases import cases_of, suite_files
@@ -107,10 +110,23 @@ HOOKS = """
 
 
 @pytest.fixture
-def repository(pytester):
-    """``repository(*parts of a conftest.py)`` writes a hostile repository."""
+def repository(pytester, monkeypatch, conformance):
+    """``repository(*parts of a conftest.py)`` writes a hostile repository.
+
+    The package lies below it, as in a virtual environment of its own, since only then do all hooks
+    of its conftest.py apply to the suite.
+    """
 
     def make(*parts):
+        site = pytester.mkdir("site")
+        package = Path(pytest_nvfp4.__file__).parent
+        (site / "pytest_nvfp4").mkdir()
+        for path in package.iterdir():
+            (site / "pytest_nvfp4" / path.name).symlink_to(path)
+        for name in ("conformance", "fixtures"):
+            folder = importlib.import_module(f"pytest_nvfp4.{name}").__path__[0]
+            (site / "pytest_nvfp4" / name).symlink_to(folder)
+        monkeypatch.setenv("PYTHONPATH", f"{site}:{pytester.path}:{os.environ['PYTHONPATH']}")
         pytester.makeini(INI)
         source = "".join(map(textwrap.dedent, parts))
         (pytester.path / "conftest.py").write_text(source)
@@ -168,10 +184,6 @@ NARROWING = {
         def pytest_collection_modifyitems(config, items):
             config.hook.pytest_deselected(items=[items.pop()])
     """,
-    "a file of the suite is ignored": """
-        def pytest_ignore_collect(collection_path):
-            return True if collection_path.name == "test_tactics.py" else None
-    """,
     "a case does not report": """
         def pytest_runtest_protocol(item):
             return True if "zero_and_below" in item.name else None
@@ -182,11 +194,10 @@ NARROWING = {
 @pytest.mark.parametrize("narrowing", NARROWING)
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_a_case_that_is_left_out_makes_the_run_partial(
-    repository, conformance, pytester, monkeypatch, narrowing, workers
+    repository, conformance, pytester, narrowing, workers
 ):
     repository(NARROWING[narrowing])
     badge = pytester.path / "badge.json"
-    monkeypatch.setenv("PYTHONPATH", f"{pytester.path}:{os.environ['PYTHONPATH']}")
     (pytester.path / "small.py").write_text(textwrap.dedent(SMALL))
     result = conformance(f"--nvfp4-badge={badge}", workers, impl="small:Small")
     assert result.report["summary"]["must"]["failed"] == 0
