@@ -182,6 +182,7 @@ def test_pytest_can_be_silenced(run, pytester):
     conftest = """
         @pytest.hookimpl(trylast=True)
         def pytest_configure(config):
+            workers.become_worker(config, {})
             runs.silence(config)
         def pytest_unconfigure(config):
             print("ONLY THIS", config.pluginmanager.has_plugin("terminalreporter"))

@@ -1,1 +1,1 @@
-"""What an implementation asks of the operating system: seen, ordered, and (later) made to fail."""
+"""The system calls of an implementation: observed, put in order, and made to fail."""

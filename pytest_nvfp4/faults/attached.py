@@ -1,7 +1,7 @@
-"""Trace this process and all that it starts from now on, by attaching strace to it.
+"""Trace this process and all processes that it starts later, by attaching strace to it.
 
-It sees what audit events cannot: compiled code in this process, and every program that a test
-runs. The price is that each system call of a traced process stops it for some microseconds.
+It shows what audit events cannot: compiled code in this process, and every program that a test
+runs. Each system call of a traced process stops it for some microseconds.
 """
 
 import ctypes
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pytest_nvfp4.faults import strace
 from pytest_nvfp4.faults.calls import Call, Name
 
-_PR_SET_PTRACER = 0x59616D61  # prctl(2): whom Yama lets trace this process
-_ANYBODY = ctypes.c_ulong(-1)
+_PR_SET_PTRACER = 0x59616D61  # prctl(2): the process that Yama allows to trace this one
+_ANY_PROCESS = ctypes.c_ulong(-1)
 
 # System call → what it is, and how its paths are given: "at" after the descriptor that a relative
 # path starts from, "path" without one, "descriptor" by a descriptor alone.
@@ -48,14 +48,14 @@ _WRITING = re.compile(r"O_WRONLY|O_RDWR|O_TRUNC")
 
 
 class NotAttachedError(OSError):
-    """strace cannot trace this process; the text says why."""
+    """strace cannot trace this process; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A successful call, who made it (None for this process itself), and its program's name.
+    """A successful system call: its name, its process, and the name of that process's program.
 
-    `name` is that of the system call.
+    `pid` is None for this process itself.
     """
 
     call: Call
@@ -91,44 +91,46 @@ class Tracer:
                 text=True,
             )
             assert self._process.stderr is not None
-            told = self._process.stderr.readline()
+            first = self._process.stderr.readline()
         finally:
             _allow_tracing(False)
-        if " attached" not in told:
+        if " attached" not in first:
             self._process.communicate()
             shutil.rmtree(self._folder)
-            raise NotAttachedError(f"strace may not trace this process ({told.strip()[-120:]})")
-        # It tells of every process that it follows, and would wait for somebody to listen.
-        self._listener = threading.Thread(target=self._process.stderr.read, daemon=True)
-        self._listener.start()
+            raise NotAttachedError(f"strace may not trace this process ({first.strip()[-120:]})")
+        # strace writes a line for every process that it follows, and blocks where none is read.
+        self._reader = threading.Thread(target=self._process.stderr.read, daemon=True)
+        self._reader.start()
 
     def stop(self) -> list[Traced]:
-        """Detach, and say what was done to files meanwhile, in order."""
+        """Detach, and return the calls about files since the start, in order."""
         self._detach()
         with open(self._log, encoding="utf-8", errors="surrogateescape") as lines:
             return read_changes(lines, self._threads, self._directory)
 
     def close(self) -> None:
-        """Detach, where that was not yet done, and remove the log."""
+        """Detach if that is not done yet, and remove the log."""
         self._detach()
         shutil.rmtree(self._folder)
 
     def _detach(self) -> None:
         assert self._process.stderr is not None
-        self._process.send_signal(signal.SIGINT)  # nothing where it has ended
+        self._process.send_signal(signal.SIGINT)  # without effect where it has ended
         self._process.wait()
-        self._listener.join()
+        self._reader.join()
         self._process.stderr.close()
 
 
 def _allow_tracing(allowed: bool) -> None:
-    """Where Yama lets nobody trace their parent, let strace. Elsewhere this does nothing."""
-    ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY if allowed else ctypes.c_ulong(0), 0, 0, 0)
+    """Allow strace to trace its parent, where Yama forbids it. Elsewhere this does nothing."""
+    ctypes.CDLL(None).prctl(
+        _PR_SET_PTRACER, _ANY_PROCESS if allowed else ctypes.c_ulong(0), 0, 0, 0
+    )
 
 
 @dataclass(slots=True)
 class _Process:
-    """What a log has told of a process so far; threads share one."""
+    """What is known of a process at one line of a log; threads share one."""
 
     pid: int | None
     directory: str
@@ -140,8 +142,8 @@ def read_changes(lines: Iterable[str], threads: Iterable[int], directory: str) -
     """The successful calls of a log that was written while attached, with paths made absolute.
 
     `threads` are those of the process that strace attached to, `directory` is its current one. A
-    relative path starts at the current directory of whoever names it, so the log is followed
-    through forks and changes of directory.
+    relative path starts at the current directory of the process that names it, so the log is
+    followed through forks and changes of directory.
     """
     matches = [match for match in map(strace.LINE.match, strace.joined(lines)) if match]
     parents: dict[int, tuple[int, bool]] = {}
@@ -153,7 +155,7 @@ def read_changes(lines: Iterable[str], threads: Iterable[int], directory: str) -
     known = dict.fromkeys(threads, own)
 
     def process(pid: int) -> _Process:
-        """A process, when it is first heard of: often before the call that made it returns."""
+        """A process; its first line often comes before the call that made it returns."""
         if pid not in known:
             parent, shared = parents.get(pid, (-1, False))
             above = own if parent in (-1, pid) else process(parent)
@@ -165,23 +167,23 @@ def read_changes(lines: Iterable[str], threads: Iterable[int], directory: str) -
     for match in matches:
         if match["pid"] is None or match["result"].startswith(("-", "?")):
             continue
-        who = process(int(match["pid"]))
+        caller = process(int(match["pid"]))
         name, arguments = match["name"], match["arguments"]
         paths = [strace.plain(text) for text in strace.STRING.findall(arguments)]
         folders = [strace.plain(text) for text in strace.DESCRIPTOR.findall(arguments)]
         if name in ("execve", "execveat"):
-            who.program = os.path.basename(paths[0]) if paths else who.program
+            caller.program = os.path.basename(paths[0]) if paths else caller.program
         elif name == "chdir":
-            who.directory = _absolute(who.directory, paths[0])
+            caller.directory = _absolute(caller.directory, paths[0])
         elif name == "fchdir":
-            who.directory = folders[0] if folders else who.directory
+            caller.directory = folders[0] if folders else caller.directory
         else:
             opened = strace.DESCRIPTOR.search(match["result"] + match["rest"])
-            call = _call(name, arguments, paths, folders, who.directory)
+            call = _call(name, arguments, paths, folders, caller.directory)
             if call is not None and call.name == "open" and opened:
                 call = Call("open", strace.plain(opened[1]), "", call.creates, call.writes)
             if call is not None:
-                changes.append(Traced(call, name, who.pid, who.program))
+                changes.append(Traced(call, name, caller.pid, caller.program))
     return changes
 
 

@@ -1,9 +1,9 @@
-"""See what a Python subject in this process asks of the file system, through audit events.
+"""Observe the file-system calls of Python code in this process, by audit events.
 
-The interpreter itself raises them, so nothing that runs in it can be missed: not a function that
-somebody keeps a reference to, and not a built-in file. They come before the call, whether it works
-or not, and cannot be taken away again; so one hook is installed once, and listens only at times.
-What compiled code asks of the system without the interpreter raises none.
+The interpreter itself raises them, so no Python code is missed: neither a function to which some
+code keeps a reference, nor a built-in file. They come before the call, whether it succeeds or not.
+An audit hook cannot be removed; so one is installed once, and passes events on while there are
+listeners. Calls of compiled code raise none.
 """
 
 import contextlib
@@ -37,13 +37,14 @@ _installed = False
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Let a listener hear every event inside the block, from any thread: its name and arguments.
+    """Call a listener with every event inside the block, from any thread: its name and arguments.
 
-    What it raises is raised in the midst of whoever is heard, so it should raise nothing.
+    An exception of the listener is raised in the code that raised the event, so it should raise
+    none.
     """
     global _listeners, _installed  # noqa: PLW0603 - an audit hook is global and for ever
     if not _installed:
-        sys.addaudithook(_hear)
+        sys.addaudithook(_pass_on)
         _installed = True
     _listeners = (*_listeners, listener)
     try:
@@ -57,24 +58,24 @@ def audited() -> Iterator[list[Call]]:
     """Record what is attempted inside the block, by any thread of this process."""
     calls: list[Call] = []
 
-    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+    def record(event: str, arguments: tuple[Any, ...]) -> None:
         call = call_of(event, arguments)
         if call is not None:
             calls.append(call)
 
-    with listening(hear):
+    with listening(record):
         yield calls
 
 
 def call_of(event: str, arguments: tuple[Any, ...]) -> Call | None:
-    """What an event asks of the file system; None where it asks nothing that we watch."""
+    """The call that an event announces; None for events that are not about files."""
     if event == "open":
         path, _, flags = arguments
         if not isinstance(flags, int):
             return None
         writes = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_TRUNC))
         return Call("open", _path(path), creates=bool(flags & os.O_CREAT), writes=writes)
-    if event == "os.symlink":  # what a link says is no path that anything is done to
+    if event == "os.symlink":  # a link's content is not a path of this call
         return Call("link", "", _path(arguments[1], arguments[2]))
     if event not in _CHANGES:
         return None
@@ -85,7 +86,7 @@ def call_of(event: str, arguments: tuple[Any, ...]) -> Call | None:
     return Call(name, _path(*found))
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+def _pass_on(event: str, arguments: tuple[Any, ...]) -> None:
     for listener in _listeners:
         listener(event, arguments)
 
@@ -99,5 +100,5 @@ def _path(value: Any, folder: int = -1) -> str:
         if folder >= 0 and not os.path.isabs(path):
             path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
         return os.path.abspath(path)
-    except (OSError, TypeError):  # the folder that it starts from is gone, or it is no path
+    except (OSError, TypeError):  # its folder does not exist any more, or it is not a path
         return ""

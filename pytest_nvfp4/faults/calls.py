@@ -1,4 +1,4 @@
-"""File-system calls in the order in which they were made, and what their order says."""
+"""File-system calls in the order in which they were made, and publications read from them."""
 
 import os
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """How a destination came to hold its new content."""
+    """How a destination got its new content."""
 
     temporary: str | None
-    """The file that was renamed over the destination; None where no rename was."""
+    """The file that was renamed over the destination; None without a rename."""
     synced_before: bool
     """The temporary was fsynced after its last write and before the rename."""
     directory_synced_after: bool

@@ -1,8 +1,8 @@
-"""Device files for tests of what is no regular file, such that nobody can harm the machine's own.
+"""Device files for tests of files that are not regular, without a risk to the machine's own.
 
-A faulty implementation that publishes through a link would rename its document over the device the
-link leads to. Root may really do that to /dev/null, so root gets a node of its own, in the test's
-folder; everybody else cannot replace anything in /dev.
+A faulty implementation that publishes through a link would rename its document over the device to
+which the link leads. Root can do that to /dev/null, so root gets a node in the test's folder; other
+users cannot replace anything in /dev.
 """
 
 import os

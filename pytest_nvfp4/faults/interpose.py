@@ -1,8 +1,8 @@
-"""See the file-system calls of a Python subject in this process, by standing in for `os`.
+"""Observe the file-system calls of a Python subject in this process, by wrapping `os`.
 
-This needs no tracer, so a machine without strace still proves a Python implementation. It sees
-what goes through the attributes of `os`, and built-in `open` through the descriptor that `fsync`
-is given; code that keeps its own reference to a function of `os` is out of its sight.
+This needs no tracer, so that a Python implementation can be tested on a machine without strace. It
+records calls of the attributes of `os`, and built-in `open` by the descriptor that `fsync` gets;
+calls by code that keeps its own reference to a function of `os` are missed.
 """
 
 import builtins
@@ -77,7 +77,7 @@ def interposed() -> Iterator[list[Call]]:
             target = _at(absolute, args[0], kwargs.get("dst_dir_fd")) if args else ""
             grown = source in synced and os.stat(source).st_size != synced[source]
             result = real[function](path, *args, **kwargs)
-            if grown:  # written behind our back, by a built-in file: after the fsync, then
+            if grown:  # a built-in file has written without `os`, and so after the fsync
                 calls.append(Call("write", source))
             calls.append(Call(name, source, target))
             return result

@@ -1,4 +1,4 @@
-"""How much memory a process has used, as the kernel counted it."""
+"""The memory that a process has used, as the kernel counted it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Start a child among process ids of its own, as a container does."""
+"""Start a child in a process-id namespace of its own, as a container does."""
 
 import shutil
 import subprocess
@@ -9,9 +9,9 @@ _WORDS = ("unshare", "--pid", "--fork", "--kill-child", "--")
 
 
 def own_process_ids() -> tuple[str, ...]:
-    """The command words that do it; skips the calling test, by name, where that is not allowed.
+    """The command words to put before the child's; skips the calling test where that is denied.
 
-    Every child started so gets the same process ids, counted from 1.
+    Every such child gets the same process ids, counted from 1.
     """
     if shutil.which(_WORDS[0]) is None:
         pytest.skip("needs unshare (util-linux) to give two children the same process ids")

@@ -1,4 +1,4 @@
-"""See the file-system calls of any executable, in any language, in an strace log."""
+"""Observe the file-system calls of any executable, in any language, by an strace log."""
 
 import functools
 import os
@@ -40,7 +40,7 @@ _NAMES: dict[str, Name] = {
 
 @functools.cache
 def unavailable() -> str | None:
-    """Why strace cannot be used here, or None where it can; tried, not guessed."""
+    """The reason that strace cannot be used here, or None where it can; found by trying."""
     program = shutil.which("strace")
     if program is None:
         return "strace is not installed"

@@ -1,4 +1,4 @@
-"""What `nvfp4_snapshot` is to a test: something that a plan map equals, or else says why not."""
+"""The value of `nvfp4_snapshot`, which equals a plan map or explains why not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.plans import NotPlansError, PlanMap, as_plan_map, difference_table, differences
 from pytest_nvfp4.snapshot import names
 
@@ -19,8 +20,8 @@ _ROWS = 64
 _LONGEST_NAME = 100
 
 
-class SnapshotError(ValueError):
-    """A snapshot that cannot be read, written or asked for; the text is one sentence."""
+class SnapshotError(UsageError):
+    """A snapshot that cannot be read or written, or a wrong use; the text is one sentence."""
 
 
 class Mode(Enum):
@@ -32,7 +33,7 @@ class Mode(Enum):
 
 
 class Outcome(Enum):
-    """What a comparison came to; the value is for people, and for reports."""
+    """The outcome of a comparison; its value is shown, and stands in reports."""
 
     MATCHED = "matched"
     WRITTEN = "written"
@@ -51,7 +52,7 @@ class Storage(Protocol):
 
 
 def decide(stored: PlanMap | None, given: PlanMap, mode: Mode) -> Outcome:
-    """What a comparison comes to."""
+    """The outcome of comparing a given map with the stored one, None where there is none."""
     if stored is None:
         return Outcome.MISSING if mode is Mode.COMPARE else Outcome.WRITTEN
     if stored == given:
@@ -60,7 +61,7 @@ def decide(stored: PlanMap | None, given: PlanMap, mode: Mode) -> Outcome:
 
 
 def difference_lines(snapshot: PlanMap, given: PlanMap) -> Iterator[str]:
-    """A table of the plans that differ, of very many the first."""
+    """A table of the plans that differ, at most the first `_ROWS`."""
     changes = differences(snapshot, given)
     yield from difference_table(changes[:_ROWS], "snapshot", "this run")
     if len(changes) > _ROWS:
@@ -69,7 +70,7 @@ def difference_lines(snapshot: PlanMap, given: PlanMap) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a run may write, the options that make it write more, and where paths are shown from."""
+    """What a run may write, the options that let it write more, and the root of shown paths."""
 
     mode: Mode
     update: str
@@ -95,7 +96,10 @@ class Comparisons:
         return str(self._unnamed)
 
     def compare(self, label: str, value: object) -> tuple[Outcome, list[str]]:
-        """Compare, write where the run may, and say in lines what is wrong."""
+        """Compare, and write where the run may; the outcome, and lines that explain a mismatch.
+
+        Raises SnapshotError, and NotPlansError for a value that is not a plan map.
+        """
         given = as_plan_map(value)
         if self._compared.setdefault(label, given) != given:
             raise SnapshotError(
@@ -129,8 +133,10 @@ class Comparisons:
         ]
 
     def finish(self) -> None:
-        """Note the maps in the file that the test did not compare."""
-        with contextlib.suppress(SnapshotError):  # a comparison has said so, or there was none
+        """Record the maps in the file that the test did not compare."""
+        with contextlib.suppress(
+            SnapshotError
+        ):  # a comparison has raised it before, or there was none
             for label in self._storage.read().keys() - self._compared.keys():
                 self._record(UNUSED, f"{self.shown}[{label}]")
 
@@ -147,7 +153,7 @@ class PlanSnapshot:
         self.explanation: list[str] = []
 
     def __call__(self, name: str) -> PlanSnapshot:
-        """The snapshot of a map with a name of its own within the test."""
+        """The snapshot of a map with a name of its own; raises SnapshotError for a bad name."""
         __tracebackhide__ = True
         try:
             return PlanSnapshot(self._comparisons, checked_name(name))
@@ -160,7 +166,9 @@ class PlanSnapshot:
         try:
             outcome, self.explanation = self._comparisons.compare(label, value)
         except (NotPlansError, SnapshotError) as error:
-            raise error.with_traceback(None) from None  # the user's mistake, not a place in here
+            raise error.with_traceback(
+                None
+            ) from None  # a mistake of the user: no frames of this file
         return outcome not in (Outcome.DIFFERS, Outcome.MISSING)
 
     def __ne__(self, value: object) -> bool:
@@ -172,7 +180,10 @@ class PlanSnapshot:
     __hash__ = None  # type: ignore[assignment]
 
     def assert_match(self, plans: object) -> None:
-        """The comparison as a call, where ``assert`` is not rewritten by pytest."""
+        """The comparison as a call, for tests whose ``assert`` pytest does not rewrite.
+
+        Raises AssertionError with the explanation.
+        """
         __tracebackhide__ = True
         if not self == plans:
             raise AssertionError("\n".join(self.explanation))
@@ -194,6 +205,6 @@ def checked_name(name: object) -> str:
     ):
         raise SnapshotError(
             f"nvfp4_snapshot(name={name!r}) is not possible; "
-            f"use a short printable name that is no number and has none of []#"
+            f"use a short printable name that is not a number and has none of []#"
         )
     return name

@@ -1,11 +1,11 @@
 """Where a test's snapshots lie: one file for each test, in a folder beside its module.
 
-The folder is not syrupy's. In that, its default extension takes every file that it does not know
-for unused and deletes it with ``--snapshot-update``, also in a run that has not loaded this plugin.
+The folder is not syrupy's: there, its default extension takes every file that it does not know for
+unused and deletes it with ``--snapshot-update``, also in a run that has not loaded this plugin.
 
-Names say what they belong to where that is possible. A test whose id has other characters than a
-file name should, or too many, gets a digest of its id behind a ``~``, which no plain name has: so
-no two tests share a file, and none leaves the folder.
+A file has its test's name where that is possible. A name with other characters than a file name
+should have, or with too many, is cut and gets a digest of the test's id behind a ``~``, which no
+plain name has: so no two tests share a file, and none leaves the folder.
 """
 
 import hashlib
@@ -44,5 +44,5 @@ def folder(module: Path) -> Path:
 
 
 def shown(path: Path, root: Path) -> str:
-    """A path for people: from the root where it lies there."""
+    """A path to show: relative to the root where it lies in there."""
     return str(path.relative_to(root) if path.is_relative_to(root) else path)

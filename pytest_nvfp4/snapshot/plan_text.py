@@ -1,8 +1,8 @@
-"""The canonical text of a test's plan maps: one row for each plan, and nothing that sums rows up.
+"""The canonical text of a test's plan maps: one row for each plan, and no digest or count of rows.
 
-So a changed tactic is one changed line, and two branches that change different plans merge. There
-is no digest, since a comparison looks at every row anyway. Only text that is exactly what `render`
-writes is read: a conflict marker, a moved row, or a name that is not the tactic's is an error.
+So a changed tactic is one changed line, and two branches that change different plans merge. Only
+text that is exactly what `render` writes is read: a conflict marker, a moved row, or a name that is
+not the tactic's is an error.
 """
 
 import itertools
@@ -20,7 +20,7 @@ _LONGEST = 60
 
 
 class TextError(ValueError):
-    """Text that is not canonical; says where and why, without the file's name."""
+    """Text that is not canonical; the message has the place and the reason, not the file's name."""
 
 
 def rows(plans: Mapping[PlanKey, int]) -> str:
@@ -34,7 +34,7 @@ def rows(plans: Mapping[PlanKey, int]) -> str:
 
 
 def parse_rows(text: str) -> PlanMap:
-    """The map that rows stand for; lines that are no rows are left to the caller to notice."""
+    """The map that rows describe; other lines are skipped, and `parse` rejects them."""
     plans = {}
     for line in text.splitlines():
         found = _ROW.fullmatch(line)

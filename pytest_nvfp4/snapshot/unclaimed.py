@@ -1,8 +1,9 @@
-"""Which snapshot files belong to no test, as far as that can be known without running anything.
+"""Snapshot files that belong to no test, found without running any.
 
-A file is named only where its module was collected whole in this run, whatever was deselected,
-skipped or run elsewhere afterwards, and has no test of that name; or where its module is gone. Even
-then it may be a parametrization of another machine: so a run names files and deletes none.
+A file is named only where its module was collected whole in this run and has no test of that name,
+whether or not tests were deselected, skipped or run elsewhere afterwards; or where its module does
+not exist any more. Even then it may belong to a parametrization of another machine: so a run names
+files and deletes none.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from pytest_nvfp4.snapshot import names
 
 
 @dataclass(slots=True)
-class Module:
+class ModuleTests:
     """What was collected from one test module."""
 
     expected: set[str] = field(default_factory=set)  # node ids of its classes
-    collected: set[str] = field(default_factory=set)  # of those, and of the module, what went well
+    collected: set[str] = field(
+        default_factory=set
+    )  # of those and the module's, the ones without an error
     tests: set[str] = field(default_factory=set)
 
     def whole(self) -> bool:
@@ -33,13 +36,13 @@ class Collected:
     """The tests of every module, before any are deselected."""
 
     def __init__(self) -> None:
-        self.modules: dict[Path, Module] = {}
+        self.modules: dict[Path, ModuleTests] = {}
 
     def add(self, collector: pytest.Collector, report: pytest.CollectReport) -> None:
-        """Note what a module or a class holds."""
+        """Add the tests that a module or a class has."""
         if not isinstance(collector, pytest.Module | pytest.Class):
             return
-        module = self.modules.setdefault(collector.path, Module())
+        module = self.modules.setdefault(collector.path, ModuleTests())
         module.expected.add(collector.nodeid)
         if not report.passed:
             return
@@ -51,8 +54,8 @@ class Collected:
                 module.expected.add(node.nodeid)
 
 
-def unclaimed(modules: dict[Path, Module]) -> list[Path]:
-    """The snapshot files without a test, of modules that were collected whole or are gone."""
+def unclaimed(modules: dict[Path, ModuleTests]) -> list[Path]:
+    """The snapshot files without a test, of modules that were collected whole or do not exist."""
     found: set[Path] = set()
     for path, module in modules.items():
         if module.whole():
@@ -60,11 +63,11 @@ def unclaimed(modules: dict[Path, Module]) -> list[Path]:
             files = _files([names.folder(path)])
             found.update(file for file in files if file.name not in expected)
     for parent in {path.parent for path in modules}:
-        found.update(_files(_of_modules_gone(parent)))
+        found.update(_files(_of_removed_modules(parent)))
     return sorted(found)
 
 
-def _of_modules_gone(tests: Path) -> Iterable[Path]:
+def _of_removed_modules(tests: Path) -> Iterable[Path]:
     snapshots = tests / names.FOLDER
     if not snapshots.is_dir():
         return

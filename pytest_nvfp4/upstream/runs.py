@@ -72,7 +72,8 @@ def leave_files_to_parent(config: pytest.Config, *, basetemp: str, color: str) -
 def silence(config: pytest.Config) -> None:
     """Take the terminal and the cache from pytest, once every plugin has been configured.
 
-    The terminal reporter stays, since other plugins ask it how to colour, but it writes nowhere.
+    For a process that is a worker already; see `workers.become_worker`. The terminal reporter
+    stays, since other plugins ask it how to colour, but it writes nowhere.
     Reason: the terminal is the parent's, and the cache is about all tests. There are no options for
     that which do not also change what is collected.
     """

@@ -1,9 +1,8 @@
-"""What FlashInfer's autotuner chose during a test, heard from its two public methods.
+"""What FlashInfer's autotuner chose during a test, recorded at its two public methods.
 
 FlashInfer counts neither misses nor hits, and its singleton outlives every test. So while a test
-runs, `AutoTuner.choose_one` and `AutoTuner.search_cache` report what passes through them; nothing
-about the choice changes, and afterwards they are as they were. A choice costs some microseconds
-more.
+runs, `AutoTuner.choose_one` and `AutoTuner.search_cache` are wrapped; the wrappers record arguments
+and results, and do not change the choice. A choice takes some microseconds longer.
 
 Source: FlashInfer 0.6.13 autotuner.py:962-1025 (search_cache: a miss is False in the first place),
 1095-1390 (choose_one: tactic -1 is the fallback; while tuning, each missing profile is searched
@@ -15,7 +14,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_nvfp4.markers.frozen_map.statistics import Told
+from pytest_nvfp4.markers.frozen_map.statistics import Statistics
 from pytest_nvfp4.model.facts import OPERATION, RUNNER
 from pytest_nvfp4.plans import PlanKey, PlanMap
 
@@ -25,7 +24,7 @@ _FALLBACK = -1
 
 @dataclass(slots=True)
 class Lookups:
-    """What was asked for and what was chosen, for the FP4 product alone."""
+    """The lookups of the FP4 product, and the tactics that were chosen for them."""
 
     tuned: int = 0
     plans: dict[PlanKey, int] = field(default_factory=dict)
@@ -33,18 +32,18 @@ class Lookups:
     _restore: tuple[Any, Any, Any] | None = None
 
     @property
-    def listening(self) -> bool:
+    def attached(self) -> bool:
         return self._restore is not None
 
     @property
     def too_late(self) -> bool:
-        """Whether FlashInfer came in after the last chance to listen to it."""
-        return not self.listening and _autotuner() is not None
+        """Whether FlashInfer was imported after the last call of `attach`."""
+        return not self.attached and _autotuner() is not None
 
-    def listen(self) -> None:
-        """Begin, if FlashInfer has been imported and this has not begun yet."""
+    def attach(self) -> None:
+        """Wrap the methods, if FlashInfer has been imported and they are not wrapped yet."""
         tuner = _autotuner()
-        if tuner is None or self.listening:
+        if tuner is None or self.attached:
             return
         choose, search = tuner.choose_one, tuner.search_cache
 
@@ -53,7 +52,7 @@ class Lookups:
         ) -> Any:
             chosen = choose(self_, custom_op, runners, tuning_config, inputs, **more)
             if custom_op == OPERATION:
-                self._heard(self_, tuning_config, inputs, *chosen)
+                self._record(self_, tuning_config, inputs, *chosen)
             return chosen
 
         def search_cache(self_: Any, custom_op: str, *arguments: Any, **more: Any) -> Any:
@@ -65,25 +64,25 @@ class Lookups:
         self._restore = (tuner, choose, search)
         tuner.choose_one, tuner.search_cache = choose_one, search_cache
 
-    def stop(self) -> None:
-        """Leave FlashInfer as it was."""
+    def detach(self) -> None:
+        """Put FlashInfer's own methods back."""
         if self._restore is not None:
             tuner, tuner_choose, tuner_search = self._restore
             tuner.choose_one, tuner.search_cache = tuner_choose, tuner_search
             self._restore = None
 
-    def told(self) -> list[Told]:
-        """What was heard; nothing where FlashInfer was asked for nothing."""
+    def statistics(self) -> list[Statistics]:
+        """The statistics of all lookups; none where there was no lookup."""
         if not (self.tuned or self.plans or self.notes):
             return []
         plans = PlanMap(self.plans) if self.plans else None
-        return [Told("flashinfer", {"tuned": self.tuned}, plans, tuple(self.notes))]
+        return [Statistics("flashinfer", {"tuned": self.tuned}, plans, tuple(self.notes))]
 
-    def _heard(self, *choice: Any) -> None:
+    def _record(self, *choice: Any) -> None:
         try:
             self._chose(*choice)
-        except Exception as error:  # never in the midst of somebody else's product
-            note = f"FROZ-1: flashinfer was asked in an unknown way ({error!r}); use 0.6.13"
+        except Exception as error:  # it must not be raised inside FlashInfer
+            note = f"FROZ-1: flashinfer was called in an unknown way ({error!r}); use 0.6.13"
             self.notes[note] = None
 
     def _chose(self, tuner: Any, config: Any, inputs: Any, runner: Any, tactic: Any) -> None:
@@ -97,10 +96,10 @@ class Lookups:
         elif name != RUNNER or not isinstance(tactic, int):
             self.notes[f"FROZ-1: flashinfer ran {name} for {shape}, not a plan of {RUNNER}"] = None
         elif self.plans.setdefault(key, tactic) != tactic:
-            told = f"FROZ-1: flashinfer ran both tactic {self.plans[key]} and {tactic} for {shape}"
-            self.notes[told] = None
+            both = f"{self.plans[key]} and {tactic}"
+            self.notes[f"FROZ-1: flashinfer ran both tactic {both} for {shape}"] = None
 
 
 def _autotuner() -> Any:
-    """FlashInfer's AutoTuner class, where a test has imported it; never imported from here."""
+    """FlashInfer's AutoTuner class where a test has imported it, else None; it is not imported."""
     return getattr(sys.modules.get(MODULE), "AutoTuner", None)

@@ -1,4 +1,4 @@
-"""What reports say about a frozen file, and what the end of a run says about all of them."""
+"""The record of a frozen file in a test's report, and the summary of all at the end of a run."""
 
 from __future__ import annotations  # pytest.TerminalReporter is public from 8.4 only
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from pytest_nvfp4.markers.frozen_map.request import MARK
+from pytest_nvfp4.markers.frozen_map import MARK
 
 _NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frozen:
-    """The file of one test, by digest, the number of its plans, and who told plan statistics."""
+    """The file of one test: its digest, the number of its plans, the sources of statistics."""
 
     path: str
     sha256: str
@@ -23,34 +23,34 @@ class Frozen:
     statistics: str
 
     def properties(self) -> list[tuple[str, str]]:
-        """What reports carry, as pytest's user properties."""
+        """The record as user properties of a report."""
         return [(f"{MARK}_{one.name}", getattr(self, one.name)) for one in fields(self)]
 
     @classmethod
     def from_properties(cls, properties: Iterable[tuple[str, object]]) -> Frozen | None:
-        """The file that a report tells of, if any."""
-        told = {name: str(value) for name, value in properties}
+        """The file in a report's user properties, if there is one."""
+        found = {name: str(value) for name, value in properties}
         names = [one.name for one in fields(cls)]
-        if any(f"{MARK}_{name}" not in told for name in names):
+        if any(f"{MARK}_{name}" not in found for name in names):
             return None
-        return cls(**{name: told[f"{MARK}_{name}"] for name in names})
+        return cls(**{name: found[f"{MARK}_{name}"] for name in names})
 
 
 class FrozenSummary:
-    """Gathers what reports say, wherever the tests ran, and shows it."""
+    """Gathers the frozen files of a run, from reports wherever the tests ran, and shows them."""
 
     def __init__(self, config: pytest.Config):
         self._config = config
         self._tests: Counter[Frozen] = Counter()
 
     def add_reported(self, report: pytest.TestReport) -> None:
-        """Note the file that a test's last report tells of."""
+        """Add the file that is in a test's last report."""
         frozen = Frozen.from_properties(report.user_properties)
         if frozen is not None:
             self._tests[frozen] += 1
 
     def show(self, terminal: pytest.TerminalReporter) -> None:
-        """One or two lines; with -v, one for each file and what was told about its plans."""
+        """Write one or two lines, and with -v one for each file and its sources of statistics."""
         if not self._tests:
             return
         verbose = self._config.get_verbosity() > 0

@@ -1,8 +1,8 @@
-"""Run tests that are marked with `frozen_map` on a file that nobody may change.
+"""Run tests that are marked with `frozen_map` on a file that must not change.
 
 A test is watched from before its first fixture is set up to after the last that ends with it is
-torn down, and within the hold of a GPU lock. A fixture of wider scope that was set up for an
-earlier test has read the environment before this, and is another test's affair.
+torn down, within the hold of its GPU lock. A fixture of wider scope that was set up for an earlier
+test read the environment then, and belongs to that test.
 """
 
 import os
@@ -16,7 +16,8 @@ import pytest
 from pytest_nvfp4.cache_files.reader import FLASHINFER
 from pytest_nvfp4.faults import audit
 from pytest_nvfp4.faults.attached import NotAttachedError, Tracer
-from pytest_nvfp4.markers.frozen_map.announced import Announced
+from pytest_nvfp4.markers.frozen_map import MARK
+from pytest_nvfp4.markers.frozen_map.announcements import Announcements
 from pytest_nvfp4.markers.frozen_map.flashinfer_lookups import Lookups
 from pytest_nvfp4.markers.frozen_map.frozen_summary import Frozen
 from pytest_nvfp4.markers.frozen_map.map_file import (
@@ -28,16 +29,15 @@ from pytest_nvfp4.markers.frozen_map.map_file import (
     read_map,
 )
 from pytest_nvfp4.markers.frozen_map.request import (
-    MARK,
     OFF,
     Environment,
-    Request,
+    FrozenRequest,
     read_request,
     variables,
 )
 from pytest_nvfp4.markers.frozen_map.statistics import (
+    Statistics,
     StatisticsError,
-    Told,
     read_statistics,
     violations,
 )
@@ -50,9 +50,9 @@ _SHOWN = 5
 
 @dataclass(slots=True)
 class _Current:
-    """The test that runs now; `ending` undoes everything that was begun for it."""
+    """The running test; `ending` undoes everything that was begun for it."""
 
-    request: Request
+    request: FrozenRequest
     map: FrozenMap
     watch: Watch
     before: State
@@ -60,32 +60,32 @@ class _Current:
     lookups: Lookups
     ending: ExitStack
     outcome: str = ""
-    told: list[Told] = field(default_factory=list)
+    statistics: list[Statistics] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
     def is_import(self) -> bool:
-        """Whether FlashInfer could have read the file, so that its choices are held to it."""
+        """Whether FlashInfer can read the file, so that its choices are compared with it."""
         return self.map.dialect == FLASHINFER
 
 
 class FrozenTests:
-    """A plugin that freezes; registered where a run has tests that ask for it."""
+    """A plugin that freezes maps; registered where a run has tests with the marker."""
 
     def __init__(self, config: pytest.Config):
         self._config = config
         self._current: _Current | None = None
-        self._announced = Announced()
+        self._announcements = Announcements()
 
     def problem(self, node: pytest.Item) -> str:
-        """What is wrong with a test's markers, or nothing."""
+        """What is wrong with a test's markers, or ""."""
         try:
             self._request(node)
         except RequestError as error:
             return str(error)
         return ""
 
-    def _request(self, node: pytest.Item) -> Request:
+    def _request(self, node: pytest.Item) -> FrozenRequest:
         marks = [(mark.args, mark.kwargs) for mark in node.iter_markers(MARK)]
         return read_request(marks, os.environ, self._config.rootpath)
 
@@ -111,48 +111,48 @@ class FrozenTests:
                 stack.callback(tracer.close)
             lookups = Lookups()
             if request.stats != OFF:
-                self._announced.begin(frozen.path)
-                stack.callback(self._announced.end)
-                stack.enter_context(audit.listening(self._announced.hear))
-                stack.callback(lookups.stop)
+                self._announcements.begin(frozen.path)
+                stack.callback(self._announcements.end)
+                stack.enter_context(audit.listening(self._announcements.receive))
+                stack.callback(lookups.detach)
             before = observe(frozen.path, frozen.sha256)
             watch = Watch(frozen.path, self._config.rootpath)
-            stack.enter_context(audit.listening(watch.hear))
+            stack.enter_context(audit.listening(watch.receive))
             self._current = _Current(
                 request, frozen, watch, before, tracer, lookups, stack.pop_all()
             )
-        self._listen()
+        self._attach()
         _show(item, self._current)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
         self, fixturedef: pytest.FixtureDef[object]
     ) -> Generator[None, object, object]:
-        """Know which fixture makes a plan cache that outlives the test."""
-        __tracebackhide__ = True  # a fixture's own failure is not our affair
+        """Note which fixture makes a plan cache that outlives the test."""
+        __tracebackhide__ = True  # where a fixture fails, its own traceback is enough
         wide = fixturedef.scope != "function"
-        with self._announced.within(fixturedef if wide else None):
+        with self._announcements.within(fixturedef if wide else None):
             return (yield)
 
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[object]) -> None:
-        """Know when that has ended."""
-        self._announced.ended(fixturedef)
+        """Forget the plan caches of a fixture that has ended."""
+        self._announcements.ended(fixturedef)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self) -> None:
-        """Listen to what the test's fixtures have imported."""
-        self._listen()
+        """Attach to FlashInfer, which the test's fixtures may have imported."""
+        self._attach()
 
-    def _listen(self) -> None:
+    def _attach(self) -> None:
         current = self._current
         if current is not None and current.request.stats != OFF and current.is_import:
-            current.lookups.listen()
+            current.lookups.attach()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Learn whether the test has run."""
+        """Note the outcome of the test."""
         report = yield
         if self._current is not None and call.when == "call":
             self._current.outcome = report.outcome
@@ -160,17 +160,17 @@ class FrozenTests:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:
-        """Ask for statistics before the fixtures end, and look at the disk after that."""
-        __tracebackhide__ = True  # a fixture's own failure is not our affair
+        """Read statistics before the fixtures end, and compare the disk after that."""
+        __tracebackhide__ = True  # where a fixture fails, its own traceback is enough
         if self._current is None:
             return (yield)
         if self._current.outcome in ("passed", "failed"):
-            self._ask(item, self._current)
+            self._read_statistics(item, self._current)
         try:
             yield
         except BaseException:
             text = "\n".join(self._finish(item))
-            if text:  # the fixture's own failure is the report's; this must not be lost beside it
+            if text:  # the report shows the fixture's own failure; this is shown beside it
                 item.add_report_section("teardown", MARK, text)
             raise
         found = self._finish(item)
@@ -180,28 +180,28 @@ class FrozenTests:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Undo what an interrupted test has left."""
+        """Undo what was begun for an interrupted test."""
         if self._current is not None:
             self._current.ending.close()
             self._current = None
 
-    # --- What it did
+    # --- After it
 
-    def _ask(self, item: pytest.Item, current: _Current) -> None:
-        """Gather plan statistics while the test's fixtures are still there."""
+    def _read_statistics(self, item: pytest.Item, current: _Current) -> None:
+        """Read plan statistics while the test's fixtures are still there."""
         if current.request.stats == OFF:
             return
         try:
-            current.told = self._statistics(item, current)
+            current.statistics = self._statistics(item, current)
         except StatisticsError as error:
             current.problems.append(str(error))
             return
         if current.outcome == "passed" and current.request.needs_statistics:
-            plans = any(one.plans is not None for one in current.told)
-            if not current.told or (current.request.complete and not plans):
-                current.problems.append(_nothing_told(current))
+            plans = any(one.plans is not None for one in current.statistics)
+            if not current.statistics or (current.request.complete and not plans):
+                current.problems.append(_no_statistics(current))
 
-    def _statistics(self, item: pytest.Item, current: _Current) -> list[Told]:
+    def _statistics(self, item: pytest.Item, current: _Current) -> list[Statistics]:
         try:
             answer = item.ihook.pytest_nvfp4_plan_stats(item=item)
         except Exception as error:
@@ -211,10 +211,10 @@ class FrozenTests:
             ) from None
         if answer is not None:
             return [read_statistics(answer, f"the hook {_HOOK}")]
-        return [*self._announced.told(), *current.lookups.told()]
+        return [*self._announcements.statistics(), *current.lookups.statistics()]
 
     def _finish(self, item: pytest.Item) -> list[str]:
-        """Look at the disk, put everything back, and say what was wrong."""
+        """Compare the disk, put everything back, and return what was wrong."""
         current, self._current = self._current, None
         assert current is not None
         with current.ending:
@@ -225,7 +225,7 @@ class FrozenTests:
         _show(item, current)
         found = [*current.problems]
         found += violations(
-            current.told,
+            current.statistics,
             current.map.plans,
             current.map.path,
             ended=current.outcome == "passed",
@@ -243,7 +243,7 @@ class FrozenTests:
         return [f"{MARK}: {one}" for one in found]
 
 
-def _nothing_told(current: _Current) -> str:
+def _no_statistics(current: _Current) -> str:
     option = "complete=True" if current.request.complete else "stats='required'"
     late = ""
     if current.is_import and current.lookups.too_late:
@@ -252,16 +252,20 @@ def _nothing_told(current: _Current) -> str:
 
 
 def _show(item: pytest.Item, current: _Current) -> None:
-    """Put what is known of a frozen file into the reports that are made of a test from now on."""
+    """Put a frozen file into the reports of a test that are made from now on."""
     frozen = Frozen(
         path=str(current.map.path),
         sha256=current.map.sha256,
         plans=str(len(current.map.plans)),
-        statistics=" and ".join(_described(one) for one in current.told) or "none",
+        statistics=" and ".join(_described(one) for one in current.statistics) or "none",
     )
     others = [pair for pair in item.user_properties if not pair[0].startswith(f"{MARK}_")]
     item.user_properties[:] = [*others, *frozen.properties()]
 
 
-def _described(told: Told) -> str:
-    return told.source if told.plans is None else f"{told.source}: {len(told.plans)} plans"
+def _described(one: Statistics) -> str:
+    return one.source if one.plans is None else f"{one.source}: {_count(len(one.plans))}"
+
+
+def _count(plans: int) -> str:
+    return f"{plans} plan{'' if plans == 1 else 's'}"

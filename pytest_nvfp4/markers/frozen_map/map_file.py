@@ -1,4 +1,4 @@
-"""The frozen file: read strictly, once, and all that must still be the same afterwards."""
+"""The frozen file: read strictly, once, and everything that must be the same afterwards."""
 
 import hashlib
 import os
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nvfp4.cache_files.reader import check_bytes, read_file
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.model import Finding
 from pytest_nvfp4.plans import PlanMap
 
 State = Mapping[tuple[str, str], object]
-"""(Path, aspect) → value; a path that is not there has the one aspect ``existence``."""
+"""(Path, aspect) → value; a path that does not exist has the one aspect ``existence``."""
 
 
-class MapError(ValueError):
+class MapError(UsageError):
     """A file that cannot be frozen; the text is one sentence and begins with the contract."""
 
 
@@ -29,10 +30,10 @@ class FrozenMap:
 
 
 def read_map(path: Path) -> FrozenMap:
-    """Read and judge a file, as a document for its own environment.
+    """Read and judge a file, as a document for its own environment; raises MapError.
 
-    Whether that is also the environment of the engine under test, only the engine can say, and
-    counts it as a rejection.
+    Whether that is also the environment of the engine under test, only the engine can decide; it
+    counts a rejection where it is not.
     """
     data = read_file(str(path))
     if isinstance(data, Finding):
@@ -45,7 +46,7 @@ def read_map(path: Path) -> FrozenMap:
         rest = f" and {len(more)} more, which nvfp4-conformance check lists" if more else ""
         raise MapError(f"FROZ-3: {path} is rejected as a {what} for {first}{rest}")
     if not judgement.plans:
-        raise MapError(f"FROZ-3: {path} is a {what} without any plan, so there is none to freeze")
+        raise MapError(f"FROZ-3: {path} is a {what} without any plan; freeze one that has plans")
     assert checked.dialect is not None
     return FrozenMap(path, checked.dialect, hashlib.sha256(data).hexdigest(), judgement.plans)
 
@@ -57,7 +58,7 @@ def folders(path: Path) -> tuple[str, ...]:
 
 
 def observe(path: Path, sha256: str | None = None) -> State:
-    """All that frozen mode must leave as it is: the file, and each directory that it is in.
+    """What must not change: the file, and each directory that it is in.
 
     With the digest of the file as it was read, it is not read again.
     """
@@ -115,9 +116,9 @@ def _aspect(aspect: str, before: object, after: object) -> str:
     if aspect == "listing" and isinstance(before, frozenset) and isinstance(after, frozenset):
         new = [f"new: {name}" for name in sorted(after - before)]
         gone = [f"gone: {name}" for name in sorted(before - after)]
-        told = [*new, *gone]
-        more = [f"{len(told) - 5} more"] if len(told) > 5 else []
-        return f"listing ({'; '.join([*told[:5], *more])})"
+        all_names = [*new, *gone]
+        more = [f"{len(all_names) - 5} more"] if len(all_names) > 5 else []
+        return f"listing ({'; '.join([*all_names[:5], *more])})"
     if aspect in ("bytes", "mode"):
         return f"{aspect} ({str(before)[:16]} before, {str(after)[:16]} after)"
     return aspect

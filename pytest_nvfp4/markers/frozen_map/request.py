@@ -1,14 +1,14 @@
 """What `@pytest.mark.frozen_map` asks for, and the environment that a frozen test runs in."""
 
 import os
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nvfp4.cache_files.reader import NATIVE
-from pytest_nvfp4.markers.requests import RequestError, expand
+from pytest_nvfp4.markers.frozen_map import MARK
+from pytest_nvfp4.markers.requests import Marks, RequestError, expand
 
-MARK = "frozen_map"
 AUTO, REQUIRED, OFF = "auto", "required", "off"
 
 NATIVE_PATH = "VT_FP4_AUTOTUNE_CACHE_PATH"
@@ -25,11 +25,11 @@ _FORMS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class FrozenRequest:
     """What a test asks for; `path` is absolute.
 
-    With `complete`, every plan of the file must have been selected, not only some; that, and
-    `stats="required"`, need plan statistics to be had.
+    With `complete`, all plans of the file must have been selected, not only some; that, and
+    `stats="required"`, need plan statistics.
     """
 
     path: Path
@@ -43,13 +43,14 @@ class Request:
 
 
 def read_request(
-    marks: Iterable[tuple[tuple[object, ...], Mapping[str, object]]],
+    marks: Marks,
     environment: Mapping[str, str],
     folder: Path,
-) -> Request:
-    """What a test's markers ask for; each is (arguments, options), and of two the first wins.
+) -> FrozenRequest:
+    """What a test's markers ask for; raises RequestError.
 
-    A relative path starts at `folder`; ``~/`` and ``$HOME/`` are the caller's home.
+    Each marker is (arguments, options); the closest that gives an option wins. A relative path
+    starts at `folder`; ``~/`` and ``$HOME/`` are the caller's home.
     """
     options: dict[str, object] = {}
     for arguments, given in marks:
@@ -66,7 +67,7 @@ def read_request(
     if "path" not in options:
         raise RequestError(f"{MARK} needs the path of the file with the plans; give it first")
     path = expand(MARK, str(options.pop("path")), environment, folder)
-    request = Request(path=path, **options)  # type: ignore[arg-type]
+    request = FrozenRequest(path=path, **options)  # type: ignore[arg-type]
     if request.complete and request.stats == OFF:
         raise RequestError(f"{MARK}(complete=True) needs plan statistics; leave stats='off' out")
     return request
@@ -89,9 +90,9 @@ def variables(dialect: str | None, path: Path) -> dict[str, str | None]:
 
     A native file is the cache's own, a FlashInfer file is its import, and either way the cache is
     on, may not be bypassed, and is read-only. FlashInfer 0.6.13 itself has no variable for the path
-    of its cache or against tuning: a test says ``autotune(False, cache=path)``. It has one that
+    of its cache or against tuning: a test calls ``autotune(False, cache=path)``. It has one that
     serves plans from a table of its own where the file has none (autotuner.py:1016-1022), which is
-    taken away.
+    unset.
     """
     ours, other = (NATIVE_PATH, IMPORT_PATH) if dialect == NATIVE else (IMPORT_PATH, NATIVE_PATH)
     return {**dict.fromkeys(_UNSET), other: None, **_SET, ours: str(path)}
@@ -106,7 +107,7 @@ class Environment:
         self._put(wanted)
 
     def restore(self) -> None:
-        """Put back what was there before, whatever the test did to it."""
+        """Put back the values from before, whatever the test has done to them."""
         self._put(self._before)
 
     def _put(self, values: Mapping[str, str | None]) -> None:

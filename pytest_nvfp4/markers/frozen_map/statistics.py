@@ -1,10 +1,11 @@
-"""Plan statistics: what a cache says it did, and whether that is what a frozen map allows."""
+"""Plan statistics: what a cache reports, and whether a frozen map allows it."""
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.hooks import PlanStats
 from pytest_nvfp4.plans import PlanKey, PlanMap, difference_table, differences
 
@@ -14,15 +15,16 @@ _OPTIONAL = ("rejected", "plans")
 _ROWS = 20
 
 
-class StatisticsError(ValueError):
-    """Statistics that are none; the text is one sentence."""
+class StatisticsError(UsageError):
+    """Statistics that are malformed, or cannot be read; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What one source tells: counts by name, and the plans that it selected, if it says.
+class Statistics:
+    """The statistics of one source: counts by name, and the plans that it selected.
 
-    `notes` are further violations that only this source can know of.
+    `plans` is None where the source does not report them; `notes` are further violations that only
+    this source can find.
     """
 
     source: str
@@ -31,8 +33,11 @@ class Told:
     notes: tuple[str, ...] = ()
 
 
-def read_statistics(value: object, source: str) -> Told:
-    """What a source answered, a `PlanStats` or a mapping with its members, checked."""
+def read_statistics(value: object, source: str) -> Statistics:
+    """A source's statistics: a `PlanStats`, or a mapping with its members.
+
+    Raises StatisticsError for another value.
+    """
     if isinstance(value, PlanStats):
         value = {name: getattr(value, name) for name in _MEMBERS}
     if not isinstance(value, Mapping):
@@ -49,7 +54,7 @@ def read_statistics(value: object, source: str) -> Told:
             raise StatisticsError(f"{source} answered without {name}; give a count")
     counts = {name: _count(value.get(name, 0), name, source) for name in _COUNTS}
     plans = value.get("plans")
-    return Told(source, counts, None if plans is None else _plans(plans, source))
+    return Statistics(source, counts, None if plans is None else _plans(plans, source))
 
 
 def _count(value: object, name: str, source: str) -> int:
@@ -60,7 +65,7 @@ def _count(value: object, name: str, source: str) -> int:
 
 
 def _whole(value: object) -> int | None:
-    """An integer, NumPy's among them; None where it is none."""
+    """An integer, also one of NumPy; None for another value."""
     try:
         return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -99,26 +104,30 @@ def _shown(value: object) -> str:
 
 
 def violations(
-    told: Iterable[Told], plans: PlanMap, path: Path, *, ended: bool = True, complete: bool = False
+    statistics: Iterable[Statistics],
+    plans: PlanMap,
+    path: Path,
+    *,
+    ended: bool = True,
+    complete: bool = False,
 ) -> Iterator[str]:
-    """What the sources tell that a frozen map forbids, each with its contract.
+    """What a frozen map forbids in these statistics, each with its contract.
 
-    Only some shapes may have run, so the plans that were selected may be fewer than the file's,
-    but not none; unless they must be `complete`. A test that has not `ended` well may not have come
-    to select anything.
+    The plans that were selected may be fewer than the file's, but at least one, and all of them
+    where they must be `complete`. That is not checked of a test that did not pass (`ended`).
     """
     selected: dict[PlanKey, int] = {}
-    says = False
-    for one in told:
+    reported = False
+    for one in statistics:
         yield from one.notes
         for name, contract in _COUNTS.items():
             if one.counts.get(name):
                 yield f"{contract}: {one.source} counted {name} = {one.counts[name]}, not 0"
         if one.plans is not None:
-            says = True
+            reported = True
             selected |= one.plans
             yield from _other_plans(one, plans, path)
-    if not ended or not says:
+    if not ended or not reported:
         return
     if not selected:
         yield f"FROZ-1: none of the {len(plans)} plans of {path} was selected; was it loaded?"
@@ -131,7 +140,7 @@ def violations(
             )
 
 
-def _other_plans(one: Told, plans: PlanMap, path: Path) -> Iterator[str]:
+def _other_plans(one: Statistics, plans: PlanMap, path: Path) -> Iterator[str]:
     assert one.plans is not None
     other = [change for change in differences(plans, one.plans) if change.right is not None]
     if other:

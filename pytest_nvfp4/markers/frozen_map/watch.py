@@ -1,9 +1,8 @@
-"""Who tries to change the directory of a frozen file, even where it is undone before anybody looks.
+"""Attempts to change the directory of a frozen file, even where a change is undone later.
 
-Python code of this process is heard through audit events, before it acts and with its place in the
-source. Compiled code, and the programs that a test starts, are seen by strace where that is asked
-for; without it, they are found out by what they leave changed, which is all but an undone write of
-the same bytes to the same file, and even that leaves another time.
+Python code of this process raises audit events, before it acts, and its place in the source is
+recorded. Compiled code, and the programs that a test starts, are traced by strace where the marker
+asks for it; otherwise they are found by what they leave changed.
 """
 
 import inspect
@@ -28,16 +27,16 @@ _OPENED = "open for writing"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One call that changes something in a watched directory, or could, and who made it."""
+    """One call that changes something in a watched directory, or could, and its caller."""
 
     what: str
     call: Call
-    who: str
+    caller: str
 
     def __str__(self) -> str:
         call = self.call
         paths = f"{call.path} to {call.target}" if call.path and call.target else ""
-        return f"{self.what} of {paths or call.path or call.target} {self.who}"
+        return f"{self.what} of {paths or call.path or call.target} {self.caller}"
 
 
 @dataclass(slots=True)
@@ -52,8 +51,8 @@ class Watch:
     def __post_init__(self) -> None:
         self._folders = folders(self.path)
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note an audit event that is about the directory; it comes before the call."""
+    def receive(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Take an audit event, which comes before its call; add it if it is about the directory."""
         call = audit.call_of(event, arguments)
         if call is not None and self._concerns(call) and _can_succeed(event, call):
             name = (
@@ -64,18 +63,20 @@ class Watch:
             self._note(Attempt(name, call, f"at {self._place()}"))
 
     def add_traced(self, calls: Iterable[Traced]) -> None:
-        """Note what a trace saw, but for what was heard already."""
-        heard = {path for one in self.attempts for path in (one.call.path, one.call.target) if path}
+        """Add the calls of a trace, without those that were audit events."""
+        audited = {
+            path for one in self.attempts for path in (one.call.path, one.call.target) if path
+        }
         for one in calls:
             call = one.call
-            known = one.pid is None and (call.path in heard or call.target in heard)
+            known = one.pid is None and (call.path in audited or call.target in audited)
             if not known and self._concerns(call):
                 name = _OPENED if call.name == "open" else one.name
                 who = f"(pid {one.pid})" if one.pid else "in compiled code"
                 self._note(Attempt(name, call, f"by {one.program} {who}"))
 
     def _note(self, attempt: Attempt) -> None:
-        """Keep an attempt, once: a file object made of a descriptor is heard a second time."""
+        """Add an attempt, once: a file object made of a descriptor raises a second event."""
         known = {(one.what, one.call.path, one.call.target) for one in self.attempts}
         if (attempt.what, attempt.call.path, attempt.call.target) not in known:
             self.attempts.append(attempt)
@@ -120,7 +121,7 @@ class Watch:
 
 
 def _can_succeed(event: str, call: Call) -> bool:
-    """False for what can only fail, such as making a directory that is there, to be sure of it."""
+    """False for a call that can only fail, such as making a directory that exists."""
     if event in ("os.mkdir", "os.link", "os.symlink"):
         return not os.path.lexists(call.target or call.path)
     return call.creates or os.path.lexists(call.path)

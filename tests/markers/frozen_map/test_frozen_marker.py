@@ -114,7 +114,7 @@ UNUSABLE = {
     ),
     "no plans": (
         lambda path: rewritten(path, lambda document: document["plans"].clear()),
-        "{path} is a native document without any plan, so there is none to freeze",
+        "{path} is a native document without any plan; freeze one that has plans",
     ),
 }
 

@@ -7,8 +7,8 @@ import pytest
 
 from pytest_nvfp4.hooks import PlanStats
 from pytest_nvfp4.markers.frozen_map.statistics import (
+    Statistics,
     StatisticsError,
-    Told,
     read_statistics,
     violations,
 )
@@ -33,7 +33,7 @@ SOURCE = "the hook"
 )
 def test_answer_is_read(answer):
     counts = {"tuned": 0, "saved": 1, "rejected": 0, "lazy": 2}
-    assert read_statistics(answer, SOURCE) == Told(SOURCE, counts, PLANS)
+    assert read_statistics(answer, SOURCE) == Statistics(SOURCE, counts, PLANS)
 
 
 GOOD = {"tuned": 0, "saved": 0, "lazy": 0}
@@ -71,7 +71,9 @@ def test_nonsense_is_one_sentence(answer, sentence):
 
 
 def told(plans=None, **counts):
-    return [Told("engine", {"tuned": 0, "saved": 0, "rejected": 0, "lazy": 0} | counts, plans)]
+    return [
+        Statistics("engine", {"tuned": 0, "saved": 0, "rejected": 0, "lazy": 0} | counts, plans)
+    ]
 
 
 def found(told, **how):
@@ -509,7 +511,7 @@ def test_it():
     )
     result = run(returncode=1)
     result.assert_outcomes(passed=1, errors=1)
-    assert "FROZ-1: flashinfer was asked in an unknown way (" in result.stdout.str()
+    assert "FROZ-1: flashinfer was called in an unknown way (" in result.stdout.str()
 
 
 REAL = all(importlib.util.find_spec(name) for name in ("flashinfer", "torch"))

@@ -1,9 +1,9 @@
-"""Plan caches in Python that announce themselves, as the reference does, without knowing of us.
+"""Plan caches in Python that announce themselves, as the reference does, without this package.
 
 A cache raises the audit event ``nvfp4.plan_cache`` with one object when it is made. The object's
 ``statistics()`` has the attributes tuned, saved, lazy and rejected, and its ``plans()`` is the map
-from (M bucket, N, K) to tactic; both answer as long as the object is there, even after the cache
-was closed.
+from (M bucket, N, K) to tactic; both can be called for as long as the object exists, even after the
+cache was closed.
 """
 
 from collections.abc import Iterator
@@ -11,17 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.markers.frozen_map.statistics import StatisticsError, Told, read_statistics
+from pytest_nvfp4.markers.frozen_map.statistics import (
+    Statistics,
+    StatisticsError,
+    read_statistics,
+)
 
 EVENT = "nvfp4.plan_cache"
 _COUNTS = ("tuned", "saved", "lazy", "rejected")
 
 
-class Announced:
+class Announcements:
     """The caches that were made for tests on frozen files.
 
-    A cache belongs to the test that it was made in. One that a fixture of wider scope made, while
-    it was set up, belongs to every test on that file until the fixture ends.
+    A cache belongs to the test in which it was made. One that a fixture of wider scope made, while
+    it was set up, belongs to all tests on that file until the fixture ends.
     """
 
     def __init__(self) -> None:
@@ -36,8 +40,8 @@ class Announced:
         kept = [pair for pairs in self._kept.values() for pair in pairs]
         self._now = [one for frozen, one in kept if frozen == path]
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Note a cache that announces itself."""
+    def receive(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Take an audit event; add the cache that it announces, if it does."""
         if event != EVENT or len(arguments) != 1 or self._path is None:
             return
         self._now.append(arguments[0])
@@ -46,7 +50,7 @@ class Announced:
 
     @contextmanager
     def within(self, fixture: object) -> Iterator[None]:
-        """A fixture is set up, one of wider scope unless it is None."""
+        """While a fixture is set up; None where it ends with the test."""
         outer, self._fixture = self._fixture, fixture
         try:
             yield
@@ -57,24 +61,24 @@ class Announced:
         """A fixture has ended, and its caches with it."""
         self._kept.pop(fixture, None)
 
-    def told(self) -> list[Told]:
-        """What the caches of this test say."""
-        return list(self._asked())
+    def statistics(self) -> list[Statistics]:
+        """The statistics of this test's caches; raises StatisticsError."""
+        return list(self._read())
 
     def end(self) -> None:
         """The test is over."""
         self._path, self._now = None, []
 
-    def _asked(self) -> Iterator[Told]:
+    def _read(self) -> Iterator[Statistics]:
         for one in tuple(self._now):
             source = type(one).__module__.partition(".")[0]
             try:
                 counts = one.statistics()
-                answer = {name: getattr(counts, name) for name in _COUNTS}
-                answer["plans"] = one.plans()
+                members = {name: getattr(counts, name) for name in _COUNTS}
+                members["plans"] = one.plans()
             except Exception as error:
                 raise StatisticsError(
                     f"the plan cache that {source} announced does not answer ({error!r}); "
                     f"see {EVENT} in the documentation of frozen_map"
                 ) from None
-            yield read_statistics(answer, source)
+            yield read_statistics(members, source)
