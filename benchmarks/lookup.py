@@ -116,9 +116,9 @@ def measure() -> int:
 def serialization(times: Times) -> int:
     """Print how much eight threads slow each loop down; returns the exit status.
 
-    A plain dictionary read takes no lock but the interpreter's, so what it loses is not ours; on
-    a busy machine it may seem to gain, and that is nobody's. With a lock of its own, lookup would
-    lose several times as much.
+    A dictionary read takes only the interpreter's lock, so its slowdown is the baseline; a ratio
+    below 1, as on a busy machine, counts as 1. With a lock of its own, a lookup would slow down
+    several times as much.
     """
     lookup, plain = (
         times[f"{name}, together"] / times[f"{name}, alone"] for name in ("hit", "get")

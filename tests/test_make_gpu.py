@@ -86,7 +86,7 @@ def test_a_command_that_takes_too_long_is_ended(gpu, stage, tmp_path, monkeypatc
 
 def test_what_is_not_timed_runs_side_by_side_and_the_rest_alone(gpu, stage):
     chosen = [stage("a"), stage("b", timed=False), stage("c", timed=False), stage("d"), stage("e")]
-    names = [[one.name for one in few] for few in gpu.rounds(chosen)]
+    names = [[one.name for one in few] for few in gpu.groups(chosen)]
     assert names == [["a"], ["b", "c"], ["d"], ["e"]]
 
 
