@@ -32,13 +32,14 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # What people install: the wheel, in an environment of its own, used from another folder.
 wheel: $(READY)
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w build/wheel .
 	$(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lock build/wheel/*.whl
+	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lock "$$(ls build/wheel/*.whl)[suite]"
 	cd build/wheel && venv/bin/nvfp4-conformance run reference --contract FIMP-1,FIMP-2,NDOC-1,TACT,PUBL-10
 	cd build/wheel && PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 venv/bin/python -m pytest -q -W error -p nvfp4 -p xdist -n 2 --nvfp4-conformance --nvfp4-impl reference --nvfp4-contract BUCK
 

@@ -16,7 +16,7 @@ install() {
     "$home/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
 }
 install torch==2.13.0
-install --constraint requirements.lock --editable .
+install --constraint requirements.lock --editable '.[suite]'
 # What FlashInfer requires in full brings compilers and kernels for a GPU; its tuner imports these.
 install --no-deps "flashinfer-python==$version" "apache-tvm-ffi<0.2" nvidia-ml-py packaging tqdm \
     requests certifi charset-normalizer idna urllib3

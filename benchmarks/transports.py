@@ -15,8 +15,9 @@ from pathlib import Path
 from sidebyside import Row, main, medians, show
 
 from pytest_nvfp4 import oracle
-from pytest_nvfp4.implementations.interface import decode_description
 from pytest_nvfp4.implementations.loader import load
+from pytest_nvfp4.implementations.messages import Description
+from pytest_nvfp4.implementations.plain_data import decode
 from pytest_nvfp4.implementations.subject import Transport
 from pytest_nvfp4.model import documents
 from pytest_nvfp4.results.verdicts import IN_PROCESS, JSON_LINES
@@ -58,7 +59,7 @@ def operations(executable: str) -> int:
 
         def calls(transport: Transport) -> dict[str, Callable[[], object]]:
             metadata = dict(
-                decode_description(transport.call("describe", {})[1]).native_metadata or {}
+                decode(transport.call("describe", {})[1], Description).native_metadata or {}
             )
             document = documents.native(metadata, known.plans)
             own = folder / f"{transport.name}.json"

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_nvfp4 import oracle
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.suite import contract, requires
 from pytest_nvfp4.suite.sessions import SHAPES, fastest
 
@@ -20,8 +20,8 @@ def scaled_down(key):
 @contract("CAPT-1")
 @requires("plan-map")
 @requires("scripted-timer")
-def test_hit_during_capture_makes_no_device_call(session):
-    opened = session()
+def test_hit_during_capture_makes_no_device_call(nvfp4):
+    opened = nvfp4.session()
     opened.plan(4, N, K, timings=fastest(7))
     trace = opened.trace()
     for _ in range(3):
@@ -33,8 +33,8 @@ def test_hit_during_capture_makes_no_device_call(session):
 @contract("CAPT-1")
 @requires("plan-map")
 @requires("device")
-def test_hit_during_capture_leaves_the_device_alone(session):
-    opened = session()
+def test_hit_during_capture_leaves_the_device_alone(nvfp4):
+    opened = nvfp4.session()
     tuned = opened.plan(4, N, K, timings=None)
     before = opened.trace(), opened.times()
     for _ in range(3):
@@ -47,8 +47,8 @@ def test_hit_during_capture_leaves_the_device_alone(session):
 @requires("plan-map")
 @requires("scripted-timer")
 @pytest.mark.parametrize("ready_before", [False, True])
-def test_miss_during_capture_fails_before_any_device_call(session, ready_before):
-    opened = session()
+def test_miss_during_capture_fails_before_any_device_call(nvfp4, ready_before):
+    opened = nvfp4.session()
     if ready_before:
         opened.plan(1, N, K, timings=fastest(3))
     trace = opened.trace()
@@ -74,13 +74,13 @@ def replays(subject, product, tactic, seed):
 @contract("CAPT-3")
 @requires("gemm")
 @pytest.mark.parametrize("product", PRODUCTS, ids=str)
-def test_replay_of_every_tactic_gives_the_bytes_of_the_eager_call(subject, rng, product):
+def test_replay_of_every_tactic_gives_the_bytes_of_the_eager_call(nvfp4, product):
     for tactic in range(32):
-        replays(subject, product, tactic, rng.randrange(2**31))
+        replays(nvfp4.subject, product, tactic, nvfp4.rng.randrange(2**31))
 
 
 @contract("CAPT-3")
 @requires("gemm")
-def test_replay_of_every_binding_plan_gives_the_bytes_of_the_eager_call(subject, rng):
+def test_replay_of_every_binding_plan_gives_the_bytes_of_the_eager_call(nvfp4):
     for key, tactic in oracle.load().plans.items():
-        replays(subject, scaled_down(key), tactic, rng.randrange(2**31))
+        replays(nvfp4.subject, scaled_down(key), tactic, nvfp4.rng.randrange(2**31))

@@ -10,7 +10,7 @@ from pytest_nvfp4.fuzz.byte_edits import (
     sampled_substitutions,
     structural_offsets,
 )
-from pytest_nvfp4.implementations.interface import Reading, Rejected, ReportedError
+from pytest_nvfp4.implementations.messages import Reading, Rejected, ReportedError
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.suite import contract, over, requires
@@ -120,32 +120,30 @@ def first_key(document) -> str:
 
 
 @contract("FIMP-1")
-def test_binding_oracle_imports_to_its_64_plans(binding, binding_text, nvfp4_oracle):
-    binding.accepts(binding_text, nvfp4_oracle.plans)
-    binding.accepts(binding_text.removesuffix(b"\n"), nvfp4_oracle.plans)
-    assert len(nvfp4_oracle.plans) == 64
+def test_binding_oracle_imports_to_its_64_plans(nvfp4):
+    nvfp4.binding.accepts(nvfp4.binding_text, nvfp4.oracle.plans)
+    nvfp4.binding.accepts(nvfp4.binding_text.removesuffix(b"\n"), nvfp4.oracle.plans)
+    assert len(nvfp4.oracle.plans) == 64
 
 
 @contract("FIMP-2")
 @requires("native-document")
-def test_oracle_survives_conversion_to_a_native_document(
-    subject, binding, binding_text, native, nvfp4_oracle
-):
-    imported = binding.read(binding.write(binding_text))
+def test_oracle_survives_conversion_to_a_native_document(nvfp4):
+    imported = nvfp4.binding.read(nvfp4.binding.write(nvfp4.binding_text))
     assert isinstance(imported, Reading), f"rejected the oracle: {imported.message}"
-    text = subject.serialize(documents.native(native.metadata, imported.plans))
+    text = nvfp4.subject.serialize(documents.native(nvfp4.native.metadata, imported.plans))
     assert not isinstance(text, Rejected), f"rejected its native form: {text.message}"
-    native.accepts(text.encode(), nvfp4_oracle.plans)
+    nvfp4.native.accepts(text.encode(), nvfp4.oracle.plans)
 
 
 @contract("FIMP-3")
 @pytest.mark.parametrize("field", [*facts.FLASHINFER_METADATA, "all of them"])
-def test_star_is_a_wildcard(flashinfer, field):
-    document = flashinfer.document()
+def test_star_is_a_wildcard(nvfp4, field):
+    document = nvfp4.flashinfer.document()
     for name in facts.FLASHINFER_METADATA:
         if field in (name, "all of them"):
             document["_metadata"][name] = "*"
-    flashinfer.accepts(document)
+    nvfp4.flashinfer.accepts(document)
 
 
 @contract("FIMP-3")
@@ -154,46 +152,48 @@ def test_star_is_a_wildcard(flashinfer, field):
     ["**", " *", "* ", "*x", "?", ".*", "NVIDIA*", "", None, ["*"], {"*": 1}],
     ids=json.dumps,
 )
-def test_nothing_else_is_a_wildcard(flashinfer, rng, value):
-    document = flashinfer.document()
-    field = rng.choice(facts.FLASHINFER_METADATA)
+def test_nothing_else_is_a_wildcard(nvfp4, value):
+    document = nvfp4.flashinfer.document()
+    field = nvfp4.rng.choice(facts.FLASHINFER_METADATA)
     document["_metadata"][field] = value
     code = "foreign-environment" if isinstance(value, str) else "wrong-type"
-    flashinfer.rejects(document, code, f"_metadata.{field}")
+    nvfp4.flashinfer.rejects(document, code, f"_metadata.{field}")
 
 
 @contract("FIMP-4")
 @pytest.mark.parametrize("how", ["missing", "number", "null", "list"])
 @pytest.mark.parametrize("field", facts.FLASHINFER_METADATA)
-def test_metadata_field_that_is_no_string(flashinfer, field, how):
-    document = flashinfer.document()
+def test_metadata_field_that_is_no_string(nvfp4, field, how):
+    document = nvfp4.flashinfer.document()
     document["_metadata"][field] = {"number": 13, "null": None, "list": []}.get(how)
     code = "missing-field" if how == "missing" else "wrong-type"
     if how == "missing":
         del document["_metadata"][field]
-    flashinfer.rejects(document, code, f"_metadata.{field}")
+    nvfp4.flashinfer.rejects(document, code, f"_metadata.{field}")
 
 
 @contract("FIMP-4")
 @pytest.mark.parametrize("field", facts.FLASHINFER_METADATA)
-def test_any_other_environment_is_foreign(flashinfer, field):
-    expected = dict(flashinfer.metadata)
-    if not flashinfer.fixed:
+def test_any_other_environment_is_foreign(nvfp4, field):
+    expected = dict(nvfp4.flashinfer.metadata)
+    if not nvfp4.flashinfer.fixed:
         expected[field] = "NVIDIA GB10 rev.a"
     for other in near_misses(expected[field]):
-        document = flashinfer.document()
+        document = nvfp4.flashinfer.document()
         document["_metadata"] = expected | {field: other}
-        flashinfer.rejects(document, "foreign-environment", f"_metadata.{field}", expected=expected)
+        nvfp4.flashinfer.rejects(
+            document, "foreign-environment", f"_metadata.{field}", expected=expected
+        )
 
 
 @contract("FIMP-4")
 @pytest.mark.parametrize("value", ["absent", None, {}, [], "x", 1], ids=json.dumps)
-def test_metadata_as_a_whole(flashinfer, value):
-    document = flashinfer.document()
+def test_metadata_as_a_whole(nvfp4, value):
+    document = nvfp4.flashinfer.document()
     document["_metadata"] = value
     if value == "absent":
         del document["_metadata"]
-    flashinfer.rejects(
+    nvfp4.flashinfer.rejects(
         document, "missing-field" if value in ("absent", {}) else "wrong-type", "_metadata"
     )
 
@@ -202,85 +202,85 @@ def test_metadata_as_a_whole(flashinfer, value):
 @pytest.mark.parametrize(
     "value", [["R", 1], None, "x", 7.5, [], {"a": [1, {"b": 2}]}], ids=json.dumps
 )
-def test_foreign_operations_are_ignored_and_counted(flashinfer, value):
-    document = flashinfer.document()
+def test_foreign_operations_are_ignored_and_counted(nvfp4, value):
+    document = nvfp4.flashinfer.document()
     document |= dict.fromkeys(FOREIGN_KEYS, value)
-    flashinfer.accepts(document, ignored=len(FOREIGN_KEYS))
+    nvfp4.flashinfer.accepts(document, ignored=len(FOREIGN_KEYS))
 
 
 @contract("FIMP-5")
 @pytest.mark.parametrize("name", ["_generation", "_records", "_", "_fp4_gemm", "__metadata__"])
 @pytest.mark.parametrize("value", ["17", {"a": 1}, [facts.RUNNER, 3], None], ids=json.dumps)
-def test_bookkeeping_members_are_never_plans(flashinfer, name, value):
-    flashinfer.accepts(flashinfer.document() | {name: value})
+def test_bookkeeping_members_are_never_plans(nvfp4, name, value):
+    nvfp4.flashinfer.accepts(nvfp4.flashinfer.document() | {name: value})
 
 
 @contract("FIMP-5")
-def test_newer_metadata_fields_are_ignored(flashinfer):
-    document = flashinfer.document()
+def test_newer_metadata_fields_are_ignored(nvfp4):
+    document = nvfp4.flashinfer.document()
     newer = {"cutlass_dsl_version": "4.5.0", "some_later_version": "1.0"}
     document["_metadata"] = newer | document["_metadata"]
-    flashinfer.accepts(document)
+    nvfp4.flashinfer.accepts(document)
 
 
 @contract("FIMP-6")
-def test_good_key_is_good(flashinfer):
-    document = flashinfer.document() | {KEY: [RUNNER, 9]}
-    expected = dict(flashinfer.plans) | {(512, 5120, 6144): 9}
-    flashinfer.accepts(document, type(flashinfer.plans)(expected))
+def test_good_key_is_good(nvfp4):
+    document = nvfp4.flashinfer.document() | {KEY: [RUNNER, 9]}
+    expected = dict(nvfp4.flashinfer.plans) | {(512, 5120, 6144): 9}
+    nvfp4.flashinfer.accepts(document, type(nvfp4.flashinfer.plans)(expected))
 
 
 @contract("FIMP-6")
 @pytest.mark.parametrize("name", BAD_KEYS)
-def test_key_that_breaks_the_grammar(flashinfer, name):
+def test_key_that_breaks_the_grammar(nvfp4, name):
     key = BAD_KEYS[name]
     assert key != KEY
-    flashinfer.rejects(flashinfer.document() | {key: [RUNNER, 9]}, "bad-plan", key)
+    nvfp4.flashinfer.rejects(nvfp4.flashinfer.document() | {key: [RUNNER, 9]}, "bad-plan", key)
 
 
 @contract("FIMP-6")
-def test_keys_are_never_evaluated(flashinfer, tmp_path):
-    trace = tmp_path / "evaluated"
+def test_keys_are_never_evaluated(nvfp4):
+    trace = nvfp4.folder / "evaluated"
     code = f"open({str(trace)!r}, 'w').close()"
     for key in (KEY.replace("(512,", f"({code},"), f"('fp4_gemm', {code})", code + " # fp4_gemm"):
-        flashinfer.rejects(flashinfer.document() | {key: [RUNNER, 9]}, "bad-plan", key)
+        nvfp4.flashinfer.rejects(nvfp4.flashinfer.document() | {key: [RUNNER, 9]}, "bad-plan", key)
     assert not trace.exists(), "the key was evaluated"
 
 
 @contract("FIMP-7")
 @requires("session")
 @pytest.mark.parametrize("value", ["RX", None, [], [RUNNER], 1], ids=json.dumps)
-def test_bad_value_in_the_middle_installs_nothing(subject, flashinfer, value):
-    session = subject.open({})
-    assert subject.plans(session) == {}
-    document = flashinfer.document()
+def test_bad_value_in_the_middle_installs_nothing(nvfp4, value):
+    session = nvfp4.subject.open({})
+    assert nvfp4.subject.plans(session) == {}
+    document = nvfp4.flashinfer.document()
     keys = sorted(name for name in document if name != "_metadata")
     document[keys[len(keys) // 2]] = value
-    path = flashinfer.write(document)
+    path = nvfp4.flashinfer.write(document)
     with contextlib.suppress(ReportedError):  # whether it may break is another case's business
-        flashinfer.read(path, session=session)
-    assert subject.plans(session) == {}, "a part of a bad document was installed"
-    subject.close(session)
+        nvfp4.flashinfer.read(path, session=session)
+    assert nvfp4.subject.plans(session) == {}, "a part of a bad document was installed"
+    nvfp4.subject.close(session)
 
 
 @contract("FIMP-7")
 @pytest.mark.parametrize("name", BAD_VALUES)
-def test_malformed_value(flashinfer, name):
-    document = flashinfer.document()
+def test_malformed_value(nvfp4, name):
+    document = nvfp4.flashinfer.document()
     value, code = BAD_VALUES[name]
     document[first_key(document)] = value
-    flashinfer.rejects(document, code, first_key(document))
+    nvfp4.flashinfer.rejects(document, code, first_key(document))
 
 
 @contract("FIMP-7")
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "7e0", "7.0", "1" + "0" * 400])
-def test_malformed_tactic_literal(flashinfer, literal):
-    document = flashinfer.document()
+def test_malformed_tactic_literal(nvfp4, literal):
+    document = nvfp4.flashinfer.document()
     key = first_key(document)
     document[key][1] = "@"
     data = documents.native_bytes(document).replace(b'"@"', literal.encode())
     code, member = ("syntax", "") if literal[0] in "NI" else ("wrong-type", key)
-    flashinfer.rejects(data, code, member)
+    nvfp4.flashinfer.rejects(data, code, member)
 
 
 @contract("FIMP-8")
@@ -288,8 +288,8 @@ def test_malformed_tactic_literal(flashinfer, literal):
 @pytest.mark.parametrize(
     "spelling", ["the same", "a JSON escape", "double quotes", "spaces", "no spaces"]
 )
-def test_two_spellings_of_one_plan(flashinfer, spelling, tactic):
-    document = flashinfer.document() | {KEY: [RUNNER, 9]}
+def test_two_spellings_of_one_plan(nvfp4, spelling, tactic):
+    document = nvfp4.flashinfer.document() | {KEY: [RUNNER, 9]}
     other = {
         "double quotes": KEY.replace("'", '"'),
         "spaces": f"{KEY} ",
@@ -304,38 +304,43 @@ def test_two_spellings_of_one_plan(flashinfer, spelling, tactic):
         documents.native_bytes(document).rstrip().removesuffix(b"}")
         + f", {written}: {value}}}".encode()
     )
-    flashinfer.rejects(data, "bad-plan" if spelling in other else "duplicate-member", key)
+    nvfp4.flashinfer.rejects(data, "bad-plan" if spelling in other else "duplicate-member", key)
 
 
 @contract("FIMP-9")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @over(IN_PROCESS)
-def test_every_substitution_at_a_structural_byte(binding, binding_text, chunk):
-    document = binding_text
+def test_every_substitution_at_a_structural_byte(nvfp4, chunk):
+    document = nvfp4.binding_text
     for offset in structural_offsets(document)[chunk::CHUNKS]:
-        binding.agrees_on_each(document, all_substitutions(document, offset))
+        nvfp4.binding.agrees_on_each(document, all_substitutions(document, offset))
 
 
 @contract("FIMP-9")
 @pytest.mark.parametrize("chunk", range(2))
-def test_sampled_substitutions(binding, binding_text, rng, chunk):
-    document = binding_text
-    binding.agrees_on_each(document, sampled_substitutions(document, 2000, rng))
+def test_sampled_substitutions(nvfp4, chunk):
+    document = nvfp4.binding_text
+    nvfp4.binding.agrees_on_each(document, sampled_substitutions(document, 2000, nvfp4.rng))
 
 
 @contract("FIMP-10")
-def test_importing_never_changes_the_source(flashinfer, tmp_path):
-    for content in (flashinfer.document(), flashinfer.document() | {"fp4_gemm": 1}, b"", b"\0"):
-        path = flashinfer.write(content)
+def test_importing_never_changes_the_source(nvfp4):
+    for content in (
+        nvfp4.flashinfer.document(),
+        nvfp4.flashinfer.document() | {"fp4_gemm": 1},
+        b"",
+        b"\0",
+    ):
+        path = nvfp4.flashinfer.write(content)
         before = (
             path.read_bytes(),
             path.stat().st_ino,
             path.stat().st_mtime_ns,
             path.stat().st_ctime_ns,
         )
-        listing = sorted(tmp_path.iterdir()), tmp_path.stat().st_mtime_ns
+        listing = sorted(nvfp4.folder.iterdir()), nvfp4.folder.stat().st_mtime_ns
         with contextlib.suppress(ReportedError):  # whatever the outcome
-            flashinfer.read(path)
+            nvfp4.flashinfer.read(path)
         assert path.exists(), "importing removed the file"
         after = (
             path.read_bytes(),
@@ -344,11 +349,18 @@ def test_importing_never_changes_the_source(flashinfer, tmp_path):
             path.stat().st_ctime_ns,
         )
         assert after == before
-        assert (sorted(tmp_path.iterdir()), tmp_path.stat().st_mtime_ns) == listing
+        assert (sorted(nvfp4.folder.iterdir()), nvfp4.folder.stat().st_mtime_ns) == listing
 
 
 @contract("FIMP-11")
-def test_document_that_flashinfer_itself_wrote(flashinfer, written):
-    if flashinfer.fixed and dict(flashinfer.metadata) != written.metadata:
+def test_document_that_flashinfer_itself_wrote(nvfp4):
+    if (
+        nvfp4.flashinfer.fixed
+        and dict(nvfp4.flashinfer.metadata) != nvfp4.flashinfer_document.metadata
+    ):
         pytest.skip("needs to be told another environment: FlashInfer 0.6.13 wrote for its own")
-    flashinfer.accepts(written.text, written.plans, expected=written.metadata)
+    nvfp4.flashinfer.accepts(
+        nvfp4.flashinfer_document.text,
+        nvfp4.flashinfer_document.plans,
+        expected=nvfp4.flashinfer_document.metadata,
+    )

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_nvfp4.faults import audit, strace
 from pytest_nvfp4.faults.calls import changes_below
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, over, requires
@@ -15,10 +15,9 @@ from pytest_nvfp4.suite.sessions import FROZEN, NO_CLOCK, SHAPES, full_map
 N, K = SHAPES[0]
 
 
-@pytest.fixture
-def frozen(session):
-    """Open a frozen session; its clock fails, so that nothing can be measured unnoticed."""
-    return lambda **how: session(**{FROZEN: "1"} | how)
+def frozen_session(nvfp4, **how):
+    """Open a frozen session; ``session(**how)`` of the tools has the keywords."""
+    return nvfp4.session(**{FROZEN: "1"} | how)
 
 
 def serves(opened, plans):
@@ -28,9 +27,9 @@ def serves(opened, plans):
 
 @contract("FROZ-1")
 @requires("native-document")
-def test_complete_map_is_served_and_nothing_else_happens(frozen, native_file):
-    native_file(full_map())
-    opened = frozen()
+def test_complete_map_is_served_and_nothing_else_happens(nvfp4):
+    nvfp4.write_cache_file(full_map())
+    opened = frozen_session(nvfp4)
     opened.warm_up(timings=NO_CLOCK)
     serves(opened, full_map())
     assert opened.complete().saved == 0
@@ -48,10 +47,10 @@ def test_complete_map_is_served_and_nothing_else_happens(frozen, native_file):
 @contract("FROZ-2")
 @requires("scripted-timer")
 @requires("native-document")
-def test_one_missing_key_fails_and_measures_nothing(frozen, native_file, rng):
-    missing = rng.choice(list(full_map()))
-    native_file(PlanMap([(key, t) for key, t in full_map().items() if key != missing]))
-    opened = frozen()
+def test_one_missing_key_fails_and_measures_nothing(nvfp4):
+    missing = nvfp4.rng.choice(list(full_map()))
+    nvfp4.write_cache_file(PlanMap([(key, t) for key, t in full_map().items() if key != missing]))
+    opened = frozen_session(nvfp4)
     answer = opened.try_warm_up(timings={"default": 1})
     assert isinstance(answer, Rejected), "a map with a hole was accepted as complete"
     assert answer.code == "frozen-miss"
@@ -64,31 +63,33 @@ def test_one_missing_key_fails_and_measures_nothing(frozen, native_file, rng):
 @contract("FROZ-3")
 @requires("scripted-timer")
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b"\0" * 32], ids=str)
-def test_missing_or_rejected_file_fails(frozen, cache_file, content):
+def test_missing_or_rejected_file_fails(nvfp4, content):
     if content is not None:
-        cache_file.write_bytes(content)
-    opened = frozen()
+        nvfp4.cache_file.write_bytes(content)
+    opened = frozen_session(nvfp4)
     answer = opened.try_warm_up(timings={"default": 1})
     assert isinstance(answer, Rejected), "frozen without a usable file was accepted"
     assert opened.trace() == ()
-    assert (cache_file.read_bytes() if cache_file.exists() else None) == content
+    assert (nvfp4.cache_file.read_bytes() if nvfp4.cache_file.exists() else None) == content
 
 
 @contract("FROZ-3")
 @requires("flashinfer-import")
 @pytest.mark.parametrize("content", [None, b"{"], ids=str)
-def test_import_that_covers_every_key_is_enough(frozen, cache_file, imported_file, content):
+def test_import_that_covers_every_key_is_enough(nvfp4, content):
     if content is not None:
-        cache_file.write_bytes(content)
-    opened = frozen(**imported_file(full_map()))
+        nvfp4.cache_file.write_bytes(content)
+    opened = frozen_session(nvfp4, **nvfp4.write_import_file(full_map()))
     opened.warm_up(timings=NO_CLOCK)
     serves(opened, full_map())
 
 
 @contract("FROZ-3")
 @requires("flashinfer-import")
-def test_import_that_does_not_cover_every_key_is_not(frozen, imported_file):
-    opened = frozen(**imported_file(PlanMap(list(full_map().items())[:-1])))
+def test_import_that_does_not_cover_every_key_is_not(nvfp4):
+    opened = frozen_session(
+        nvfp4, **nvfp4.write_import_file(PlanMap(list(full_map().items())[:-1]))
+    )
     assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
 
 
@@ -109,56 +110,58 @@ def _use(opened):
 @contract("FROZ-4")
 @over(IN_PROCESS)
 @requires("native-document")
-def test_nothing_on_disk_changes(frozen, native_file, cache_file):
-    native_file(full_map())
-    before = _state(cache_file.parent)
+def test_nothing_on_disk_changes(nvfp4):
+    nvfp4.write_cache_file(full_map())
+    before = _state(nvfp4.cache_file.parent)
     with audit.audited() as calls:
-        _use(frozen())
-    assert any(call.path == str(cache_file) for call in calls), "the audit heard nothing at all"
-    assert changes_below(calls, str(cache_file.parent)) == []
-    assert _state(cache_file.parent) == before
+        _use(frozen_session(nvfp4))
+    assert any(call.path == str(nvfp4.cache_file) for call in calls), (
+        "the audit heard nothing at all"
+    )
+    assert changes_below(calls, str(nvfp4.cache_file.parent)) == []
+    assert _state(nvfp4.cache_file.parent) == before
 
 
 @contract("FROZ-4")
 @requires("native-document")
 @pytest.mark.parametrize("content", ["nothing", "no JSON", "a map with a hole"])
-def test_start_that_fails_changes_nothing(frozen, native_file, cache_file, content):
+def test_start_that_fails_changes_nothing(nvfp4, content):
     if content == "no JSON":
-        cache_file.write_bytes(b"{")
+        nvfp4.cache_file.write_bytes(b"{")
     elif content == "a map with a hole":
-        native_file(PlanMap(list(full_map().items())[1:]))
-    before = _state(cache_file.parent)
-    opened = frozen()
+        nvfp4.write_cache_file(PlanMap(list(full_map().items())[1:]))
+    before = _state(nvfp4.cache_file.parent)
+    opened = frozen_session(nvfp4)
     assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
     opened.close()
-    assert _state(cache_file.parent) == before
+    assert _state(nvfp4.cache_file.parent) == before
 
 
 @contract("FROZ-4")
 @over(JSON_LINES)
 @requires("native-document")
-def test_no_system_call_changes_anything(frozen, native_file, cache_file, launch, tmp_path):
+def test_no_system_call_changes_anything(nvfp4):
     if reason := strace.unavailable():
         pytest.skip(f"needs strace: {reason}")
-    native_file(full_map())
-    before = _state(cache_file.parent)
-    log = str(tmp_path / "calls.log")
-    traced = launch(prefix=strace.prefix(log))
-    _use(frozen(by=traced))
+    nvfp4.write_cache_file(full_map())
+    before = _state(nvfp4.cache_file.parent)
+    log = str(nvfp4.folder / "calls.log")
+    traced = nvfp4.launch(prefix=strace.prefix(log))
+    _use(frozen_session(nvfp4, by=traced))
     traced.transport.finish()
-    calls = strace.read_log(log, str(cache_file.parent))
-    assert any(call.path == str(cache_file) for call in calls), "the trace saw nothing at all"
-    assert changes_below(calls, str(cache_file.parent)) == []
-    assert _state(cache_file.parent) == before
+    calls = strace.read_log(log, str(nvfp4.cache_file.parent))
+    assert any(call.path == str(nvfp4.cache_file) for call in calls), "the trace saw nothing at all"
+    assert changes_below(calls, str(nvfp4.cache_file.parent)) == []
+    assert _state(nvfp4.cache_file.parent) == before
 
 
 @contract("FROZ-5")
 @requires("scripted-timer")
 @requires("native-document")
 @requires("plan-map")
-def test_frozen_stays_frozen_after_completion(frozen, native_file):
-    native_file(full_map())
-    opened = frozen()
+def test_frozen_stays_frozen_after_completion(nvfp4):
+    nvfp4.write_cache_file(full_map())
+    opened = frozen_session(nvfp4)
     opened.warm_up(timings=NO_CLOCK)
     opened.complete()
     for _ in range(2):
@@ -174,17 +177,17 @@ def test_frozen_stays_frozen_after_completion(frozen, native_file):
 @contract("FROZ-6")
 @requires("native-document")
 @pytest.mark.parametrize("what", ["deleted", "replaced", "emptied"])
-def test_fate_of_the_file_after_loading_changes_nothing(frozen, native_file, cache_file, what):
-    native_file(full_map())
-    opened = frozen()
+def test_fate_of_the_file_after_loading_changes_nothing(nvfp4, what):
+    nvfp4.write_cache_file(full_map())
+    opened = frozen_session(nvfp4)
     opened.warm_up(timings=NO_CLOCK)
     if what == "deleted":
-        cache_file.unlink()
+        nvfp4.cache_file.unlink()
     elif what == "replaced":
-        os.replace(cache_file, cache_file.with_name("old"))
-        native_file(full_map(20))
+        os.replace(nvfp4.cache_file, nvfp4.cache_file.with_name("old"))
+        nvfp4.write_cache_file(full_map(20))
     else:
-        cache_file.write_bytes(b"")
+        nvfp4.cache_file.write_bytes(b"")
     serves(opened, full_map())
     opened.complete()
     serves(opened, full_map())

@@ -5,38 +5,22 @@ import pytest
 from pytest_nvfp4.model import documents
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, requires
-from pytest_nvfp4.suite.sessions import IMPORT_PATH, SHAPES, fastest, full_map
+from pytest_nvfp4.suite.sessions import SHAPES, fastest, full_map
 
 N, K = SHAPES[0]
-
-
-@pytest.fixture
-def write(cache_file, description, tmp_path):
-    """Write files for a session to load: ``write(native=…, imported=…)`` gives the variables."""
-
-    def write_files(native=None, imported=None):
-        if native is not None:
-            document = documents.native(description.native_metadata, native)
-            cache_file.write_bytes(documents.native_bytes(document))
-        if imported is None:
-            return {}
-        path = tmp_path / "imported.json"
-        path.write_bytes(documents.flashinfer_bytes(description.import_metadata, imported))
-        return {IMPORT_PATH: str(path)}
-
-    return write_files
 
 
 @contract("LOOK-1")
 @requires("warm-up")
 @requires("native-document")
 @requires("flashinfer-import")
-def test_sources_in_their_order(session, write):
+def test_sources_in_their_order(nvfp4):
     live, both, native, nowhere = (PlanKey(m, N, K) for m in (1, 2, 4, 8))
-    variables = write(
-        native=PlanMap({live: 11, both: 12, native: 13}), imported=PlanMap({live: 21, both: 22})
-    )
-    opened = session(**variables)
+    kept = PlanMap({live: 11, both: 12, native: 13})
+    document = documents.native(nvfp4.description.native_metadata, kept)
+    nvfp4.cache_file.write_bytes(documents.native_bytes(document))
+    variables = nvfp4.write_import_file(PlanMap({live: 21, both: 22}))
+    opened = nvfp4.session(**variables)
     assert opened.plan(*live, timings=fastest(1)).tactic == 1
     opened.warm_up(max_tokens=4, shapes=[(N, K)])
     served = {key: opened.plan(*key) for key in (live, both, native)}
@@ -51,9 +35,9 @@ def test_sources_in_their_order(session, write):
 
 @contract("LOOK-2")
 @requires("scripted-timer")
-def test_hit_measures_nothing(session, rng):
-    opened = session()
-    tactic = rng.randrange(32)
+def test_hit_measures_nothing(nvfp4):
+    opened = nvfp4.session()
+    tactic = nvfp4.rng.randrange(32)
     opened.plan(4, N, K, timings=fastest(tactic))
     trace, stats = opened.trace(), opened.stats()
     for _ in range(3):
@@ -66,9 +50,9 @@ def test_hit_measures_nothing(session, rng):
 @contract("LOOK-3")
 @requires("warm-up")
 @requires("own-document")
-def test_later_load_never_replaces_a_live_result(session, native_file):
-    native_file(full_map(20))
-    opened = session()
+def test_later_load_never_replaces_a_live_result(nvfp4):
+    nvfp4.write_cache_file(full_map(20))
+    opened = nvfp4.session()
     assert opened.plan(2, N, K, timings=fastest(3)).tactic == 3
     opened.warm_up()
     assert opened.plan(2, N, K).tactic == 3
@@ -78,18 +62,18 @@ def test_later_load_never_replaces_a_live_result(session, native_file):
 @contract("LOOK-3")
 @requires("own-document")
 @requires("session")
-def test_file_that_is_read_by_name_never_replaces_a_live_result(session, own):
-    opened, key = session(), PlanKey(2, N, K)
+def test_file_that_is_read_by_name_never_replaces_a_live_result(nvfp4):
+    opened, key = nvfp4.session(), PlanKey(2, N, K)
     opened.plan(*key, timings=fastest(3))
-    own.read(own.write(own.document(PlanMap({key: 20}))), session=opened.name)
+    nvfp4.own.read(nvfp4.own.write(nvfp4.own.document(PlanMap({key: 20}))), session=opened.name)
     assert opened.plan(*key).tactic == 3
     assert opened.plans() == {key: 3}
 
 
 @contract("LOOK-4")
-def test_miss_tunes_once_and_serves_the_same_request(session, rng):
-    opened = session()
-    tactic = rng.randrange(1, 32)
+def test_miss_tunes_once_and_serves_the_same_request(nvfp4):
+    opened = nvfp4.session()
+    tactic = nvfp4.rng.randrange(1, 32)
     first = opened.plan(3, N, K, timings=fastest(tactic))
     assert (first.tactic, first.source, first.tuned) == (tactic, "tuned", True)
     again = opened.plan(4, N, K)  # the same bucket
@@ -100,11 +84,11 @@ def test_miss_tunes_once_and_serves_the_same_request(session, rng):
 
 @contract("LOOK-4")
 @requires("warm-up")
-def test_miss_after_completion_is_tuned_too(session, rng):
-    opened = session()
+def test_miss_after_completion_is_tuned_too(nvfp4):
+    opened = nvfp4.session()
     opened.warm_up(max_tokens=4)
     opened.saved()
-    tactic = rng.randrange(1, 32)
+    tactic = nvfp4.rng.randrange(1, 32)
     missed = opened.plan(300, N, K, timings=fastest(tactic))
     assert missed.source != "fallback", f"tactic {missed.tactic} serves without being measured"
     assert (missed.tactic, missed.tuned) == (tactic, True)
@@ -113,8 +97,8 @@ def test_miss_after_completion_is_tuned_too(session, rng):
 
 @contract("LOOK-5")
 @pytest.mark.parametrize("other", [(5, N, K), (1, N, K), (4, N + 16, K), (4, N, K + 16), (4, K, N)])
-def test_any_other_identity_misses(session, other):
-    opened = session()
+def test_any_other_identity_misses(nvfp4, other):
+    opened = nvfp4.session()
     opened.plan(4, N, K, timings=fastest(7))
     missed = opened.plan(*other, timings=fastest(9))
     assert (missed.tactic, missed.tuned) == (9, True)
@@ -123,8 +107,8 @@ def test_any_other_identity_misses(session, other):
 
 @contract("LOOK-6")
 @requires("warm-up")
-def test_m_beyond_the_tuned_range_is_counted_and_reported_once(session):
-    opened = session()
+def test_m_beyond_the_tuned_range_is_counted_and_reported_once(nvfp4):
+    opened = nvfp4.session()
     opened.warm_up(max_tokens=4)
     opened.saved()
     assert opened.stats().lazy == 0
@@ -140,14 +124,16 @@ def test_m_beyond_the_tuned_range_is_counted_and_reported_once(session):
 @contract("LOOK-7")
 @requires("warm-up")
 @requires("fresh-process")
-def test_sharing_is_the_same_in_memory_and_after_a_fresh_process(session, launch, rng):
-    requests = [(rng.randrange(1, 700), N + 16 * rng.randrange(2), K) for _ in range(40)]
-    opened = session()
+def test_sharing_is_the_same_in_memory_and_after_a_fresh_process(nvfp4):
+    requests = [
+        (nvfp4.rng.randrange(1, 700), N + 16 * nvfp4.rng.randrange(2), K) for _ in range(40)
+    ]
+    opened = nvfp4.session()
     tactics = [opened.plan(*r, timings=fastest(i % 32)).tactic for i, r in enumerate(requests)]
     opened.warm_up(max_tokens=1)
     opened.saved()
     kept = opened.plans()
-    fresh = session(by=launch())
+    fresh = nvfp4.session(by=nvfp4.launch())
     fresh.warm_up(max_tokens=1)
     assert [fresh.plan(*request).tactic for request in requests] == tactics
     assert fresh.plans() == kept

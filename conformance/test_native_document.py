@@ -1,5 +1,6 @@
 """NDOC: the native document, read strictly and written deterministically."""
 
+import contextlib
 import copy
 import json
 import os
@@ -8,13 +9,13 @@ import pytest
 
 from pytest_nvfp4.faults import devices, memory
 from pytest_nvfp4.fuzz.byte_edits import truncations
-from pytest_nvfp4.implementations.interface import NoAnswerError, Reading, Rejected
+from pytest_nvfp4.implementations.messages import NoAnswerError, Reading, Rejected
 from pytest_nvfp4.implementations.transports import JSON_LINES
 from pytest_nvfp4.model import documents, facts
 from pytest_nvfp4.plans import PlanMap
 from pytest_nvfp4.suite import contract, over, requires
-from pytest_nvfp4.suite.fixtures import random_plans
 from pytest_nvfp4.suite.probe import near_misses
+from pytest_nvfp4.suite.tools import random_plans
 
 STRINGS = [name for name, kind in facts.NATIVE_METADATA.items() if kind == facts.STR]
 INTEGERS = [name for name, kind in facts.NATIVE_METADATA.items() if kind != facts.STR]
@@ -63,49 +64,49 @@ def text_of(document) -> str:
 
 @contract("NDOC-1")
 @pytest.mark.parametrize("count", [0, 1, 2, 64, 500])
-def test_write_then_read_is_the_identity(subject, native, rng, count):
-    plans = random_plans(rng, count)
-    text = subject.serialize(native.document(plans))
+def test_write_then_read_is_the_identity(nvfp4, count):
+    plans = random_plans(nvfp4.rng, count)
+    text = nvfp4.subject.serialize(nvfp4.native.document(plans))
     assert not isinstance(text, Rejected), f"a good document was rejected: {text.message}"
-    native.accepts(text.encode(), plans)
+    nvfp4.native.accepts(text.encode(), plans)
 
 
 @contract("NDOC-1")
 @pytest.mark.parametrize(
     "name", ["Ω µ", "\U0001f600", 'a"b\\c', "tab\there", "", "nul\0"], ids=ascii
 )
-def test_any_device_name_survives(subject, native, name):
-    native.metadata["gpu"] = f"x{name}"
-    text = subject.serialize(native.document())
+def test_any_device_name_survives(nvfp4, name):
+    nvfp4.native.metadata["gpu"] = f"x{name}"
+    text = nvfp4.subject.serialize(nvfp4.native.document())
     assert not isinstance(text, Rejected), f"a good document was rejected: {text.message}"
-    native.accepts(text.encode())
+    nvfp4.native.accepts(text.encode())
 
 
 @contract("NDOC-2")
-def test_bytes_do_not_depend_on_insertion_order(subject, native, rng):
-    document = native.document()
-    expected = subject.serialize(document)
+def test_bytes_do_not_depend_on_insertion_order(nvfp4):
+    document = nvfp4.native.document()
+    expected = nvfp4.subject.serialize(document)
     for _ in range(5):
         shuffled = {
-            "plans": [dict(rng.sample(sorted(p.items()), len(p))) for p in document["plans"]],
-            "_metadata": dict(rng.sample(sorted(document["_metadata"].items()), 18)),
+            "plans": [dict(nvfp4.rng.sample(sorted(p.items()), len(p))) for p in document["plans"]],
+            "_metadata": dict(nvfp4.rng.sample(sorted(document["_metadata"].items()), 18)),
         }
-        rng.shuffle(shuffled["plans"])
-        assert subject.serialize(shuffled) == expected
+        nvfp4.rng.shuffle(shuffled["plans"])
+        assert nvfp4.subject.serialize(shuffled) == expected
 
 
 @contract("NDOC-2")
-def test_bytes_do_not_depend_on_the_process(subject, launch, native):
-    expected = subject.serialize(native.document())
+def test_bytes_do_not_depend_on_the_process(nvfp4):
+    expected = nvfp4.subject.serialize(nvfp4.native.document())
     for seed in ("0", "1", "77"):
-        other = launch(variables={"PYTHONHASHSEED": seed}, folder="/")
-        assert other.serialize(native.document()) == expected
-    assert json.loads(expected) == native.document(), "something was added or left out"
+        other = nvfp4.launch(variables={"PYTHONHASHSEED": seed}, folder="/")
+        assert other.serialize(nvfp4.native.document()) == expected
+    assert json.loads(expected) == nvfp4.native.document(), "something was added or left out"
 
 
 @contract("NDOC-2")
-def test_text_is_sorted_and_ends_with_one_line_feed(subject, native):
-    text = subject.serialize(native.document())
+def test_text_is_sorted_and_ends_with_one_line_feed(nvfp4):
+    text = nvfp4.subject.serialize(nvfp4.native.document())
     assert text.endswith("}\n")
     assert not text.endswith("\n\n")
     orders = []
@@ -124,73 +125,77 @@ def test_text_is_sorted_and_ends_with_one_line_feed(subject, native):
 @contract("NDOC-3")
 @pytest.mark.parametrize("value", [None, 1, "x", [[]], {"deep": {"er": [1.5e300]}}], ids=json.dumps)
 @pytest.mark.parametrize("where", ["root", "metadata", "plan"])
-def test_unknown_members_are_ignored(native, where, value):
-    document = native.document()
+def test_unknown_members_are_ignored(nvfp4, where, value):
+    document = nvfp4.native.document()
     owners = {
         "root": document,
         "metadata": document["_metadata"],
         "plan": document["plans"][MIDDLE],
     }
     owners[where]["zz_new"] = value
-    native.accepts(document)
+    nvfp4.native.accepts(document)
 
 
 @contract("NDOC-4")
 @pytest.mark.parametrize("how", ["absent", "null", "wrong type"])
 @pytest.mark.parametrize("field", facts.NATIVE_METADATA)
-def test_mandatory_metadata(native, field, how):
-    document = native.document()
+def test_mandatory_metadata(nvfp4, field, how):
+    document = nvfp4.native.document()
     spoil(document["_metadata"], field, how)
     code = "missing-field" if how == "absent" else "wrong-type"
-    native.rejects(document, code, f"_metadata.{field}")
+    nvfp4.native.rejects(document, code, f"_metadata.{field}")
 
 
 @contract("NDOC-4")
 @pytest.mark.parametrize("member", ["_metadata", "plans"])
 @pytest.mark.parametrize("value", ["absent", None, 1, "x", True], ids=json.dumps)
-def test_mandatory_root_members(native, member, value):
-    document = native.document()
+def test_mandatory_root_members(nvfp4, member, value):
+    document = nvfp4.native.document()
     document[member] = value
     if value == "absent":
         del document[member]
-    native.rejects(document, "missing-field" if value == "absent" else "wrong-type", member)
+    nvfp4.native.rejects(document, "missing-field" if value == "absent" else "wrong-type", member)
 
 
 @contract("NDOC-5")
 @pytest.mark.parametrize("field", facts.NATIVE_METADATA)
-def test_any_other_environment_is_foreign(native, field):
-    expected = dict(native.metadata)
+def test_any_other_environment_is_foreign(nvfp4, field):
+    expected = dict(nvfp4.native.metadata)
     if field != "format":
         expected[field] = 11 if isinstance(expected[field], int) else "NVIDIA GB10 rev.a"
     for other in near_misses(expected[field]):
-        document = documents.native(expected | {field: other}, native.plans)
-        native.rejects(document, "foreign-environment", f"_metadata.{field}", expected=expected)
+        document = documents.native(expected | {field: other}, nvfp4.native.plans)
+        nvfp4.native.rejects(
+            document, "foreign-environment", f"_metadata.{field}", expected=expected
+        )
 
 
 @contract("NDOC-6")
 @pytest.mark.parametrize("value", ["", "unknown", "None"])
 @pytest.mark.parametrize("field", [f for f in STRINGS if f != "format"])
-def test_indeterminate_value_rejects_though_both_sides_agree(native, field, value):
-    agreed = dict(native.metadata) | {field: value}
-    document = documents.native(agreed, native.plans)
-    native.rejects(document, "indeterminate-environment", f"_metadata.{field}", expected=agreed)
+def test_indeterminate_value_rejects_though_both_sides_agree(nvfp4, field, value):
+    agreed = dict(nvfp4.native.metadata) | {field: value}
+    document = documents.native(agreed, nvfp4.native.plans)
+    nvfp4.native.rejects(
+        document, "indeterminate-environment", f"_metadata.{field}", expected=agreed
+    )
 
 
 @contract("NDOC-6")
 @pytest.mark.parametrize("value", ["not-applicable", "none", "Unknown device 7"])
-def test_definite_value_is_accepted(native, value):
-    agreed = dict(native.metadata) | {"cuda_driver": value}
-    native.accepts(documents.native(agreed, native.plans), expected=agreed)
+def test_definite_value_is_accepted(nvfp4, value):
+    agreed = dict(nvfp4.native.metadata) | {"cuda_driver": value}
+    nvfp4.native.accepts(documents.native(agreed, nvfp4.native.plans), expected=agreed)
 
 
 @contract("NDOC-7")
 @pytest.mark.parametrize("how", ["absent", "null", "wrong type"])
 @pytest.mark.parametrize("field", facts.NATIVE_PLAN)
-def test_mandatory_plan_fields(native, field, how):
-    document = native.document()
+def test_mandatory_plan_fields(nvfp4, field, how):
+    document = nvfp4.native.document()
     spoil(document["plans"][MIDDLE], field, how)
     code = "missing-field" if how == "absent" else "wrong-type"
-    native.rejects(document, code, f"plans[{MIDDLE}].{field}")
+    nvfp4.native.rejects(document, code, f"plans[{MIDDLE}].{field}")
 
 
 @contract("NDOC-7")
@@ -203,53 +208,53 @@ def test_mandatory_plan_fields(native, field, how):
         *(("k", k) for k in (0, -16, 1, 8, 17, 6152)),
     ],
 )
-def test_impossible_plan(native, field, value):
-    document = native.document()
+def test_impossible_plan(nvfp4, field, value):
+    document = nvfp4.native.document()
     document["plans"][MIDDLE][field] = value
-    native.rejects(document, "bad-plan", f"plans[{MIDDLE}].{field}")
+    nvfp4.native.rejects(document, "bad-plan", f"plans[{MIDDLE}].{field}")
 
 
 @contract("NDOC-7")
 @pytest.mark.parametrize("value", [None, 1, "x", [], True], ids=json.dumps)
-def test_plan_that_is_no_object(native, value):
-    document = native.document()
+def test_plan_that_is_no_object(nvfp4, value):
+    document = nvfp4.native.document()
     document["plans"][MIDDLE] = value
-    native.rejects(document, "wrong-type", f"plans[{MIDDLE}]")
+    nvfp4.native.rejects(document, "wrong-type", f"plans[{MIDDLE}]")
 
 
 @contract("NDOC-8")
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("field", INTEGERS)
-def test_metadata_integer_is_a_json_integer_in_range(native, field, spelling):
+def test_metadata_integer_is_a_json_integer_in_range(nvfp4, field, spelling):
     bits = 8 if facts.NATIVE_METADATA[field] == facts.UINT8 else 32
-    document = native.document()
+    document = nvfp4.native.document()
     literal = SPELLINGS[spelling](document["_metadata"][field], bits)
     data = with_literal(document, document["_metadata"], field, literal)
-    native.rejects(data, "wrong-type", f"_metadata.{field}")
+    nvfp4.native.rejects(data, "wrong-type", f"_metadata.{field}")
 
 
 @contract("NDOC-8")
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("field", PLAN_INTEGERS)
-def test_plan_integer_is_a_json_integer_in_range(native, field, spelling):
+def test_plan_integer_is_a_json_integer_in_range(nvfp4, field, spelling):
     bits = 8 if facts.NATIVE_PLAN[field] == facts.UINT8 else 32
-    document = native.document()
+    document = nvfp4.native.document()
     plan = document["plans"][MIDDLE]
     data = with_literal(document, plan, field, SPELLINGS[spelling](plan[field], bits))
-    native.rejects(data, "wrong-type", f"plans[{MIDDLE}].{field}")
+    nvfp4.native.rejects(data, "wrong-type", f"plans[{MIDDLE}].{field}")
 
 
 @contract("NDOC-9")
 @pytest.mark.parametrize("tactic", ["equal", "different"])
 @pytest.mark.parametrize("at", [0, MIDDLE + 1, 6], ids=["first", "middle", "last"])
-def test_plan_key_twice(native, at, tactic):
-    document = native.document()
+def test_plan_key_twice(nvfp4, at, tactic):
+    document = nvfp4.native.document()
     twin = copy.deepcopy(document["plans"][MIDDLE])
     if tactic == "different":
         twin["tactic_id"] = (twin["tactic_id"] + 1) % 32
     document["plans"].insert(at, twin)
     later = max(at, MIDDLE + (at <= MIDDLE))
-    native.rejects(document, "duplicate-plan", f"plans[{later}]")
+    nvfp4.native.rejects(document, "duplicate-plan", f"plans[{later}]")
 
 
 @contract("NDOC-9")
@@ -266,44 +271,46 @@ def test_plan_key_twice(native, at, tactic):
         ('"_metadata": {', '"new": [{"a": 1, "a": 2}], ', "new[0].a"),
     ],
 )
-def test_member_name_repeated(native, before, repeated, path):
-    text = text_of(native.document())
-    native.rejects(text.replace(before, repeated + before, 1).encode(), "duplicate-member", path)
+def test_member_name_repeated(nvfp4, before, repeated, path):
+    text = text_of(nvfp4.native.document())
+    nvfp4.native.rejects(
+        text.replace(before, repeated + before, 1).encode(), "duplicate-member", path
+    )
 
 
 @contract("NDOC-10")
 @pytest.mark.parametrize("runner", ["", "cutlassfp4gemmrunner", "TrtllmFp4GemmRunner", "*"])
-def test_unknown_runner(native, runner):
-    document = native.document()
+def test_unknown_runner(nvfp4, runner):
+    document = nvfp4.native.document()
     document["plans"][MIDDLE]["runner"] = runner
-    native.rejects(document, "unknown-runner", f"plans[{MIDDLE}].runner")
+    nvfp4.native.rejects(document, "unknown-runner", f"plans[{MIDDLE}].runner")
 
 
 @contract("NDOC-10")
 @pytest.mark.parametrize("tactic", [32, -1, 1000])
-def test_unknown_tactic(native, tactic):
-    document = native.document()
+def test_unknown_tactic(nvfp4, tactic):
+    document = nvfp4.native.document()
     document["plans"][MIDDLE]["tactic_id"] = tactic
-    native.rejects(document, "unknown-tactic", f"plans[{MIDDLE}].tactic_id")
+    nvfp4.native.rejects(document, "unknown-tactic", f"plans[{MIDDLE}].tactic_id")
 
 
 @contract("NDOC-11")
 @pytest.mark.parametrize("field", facts.PLAN_FROM_METADATA)
-def test_plan_that_disagrees_with_the_metadata(native, field):
-    for other in near_misses(native.document()["plans"][MIDDLE][field]):
-        document = native.document()
+def test_plan_that_disagrees_with_the_metadata(nvfp4, field):
+    for other in near_misses(nvfp4.native.document()["plans"][MIDDLE][field]):
+        document = nvfp4.native.document()
         document["plans"][MIDDLE][field] = other
-        native.rejects(document, "bad-plan", f"plans[{MIDDLE}].{field}")
+        nvfp4.native.rejects(document, "bad-plan", f"plans[{MIDDLE}].{field}")
 
 
 # --- Anything but one strict UTF-8 JSON document
 
 
 @contract("NDOC-12")
-def test_every_truncation(native, plans):
-    document = native.document(PlanMap(list(plans.items())[:2]))
+def test_every_truncation(nvfp4):
+    document = nvfp4.native.document(PlanMap(list(nvfp4.plans.items())[:2]))
     for prefix in truncations(documents.native_bytes(document).rstrip()):
-        native.agrees(prefix)
+        nvfp4.native.agrees(prefix)
 
 
 NOT_ONE_DOCUMENT = {
@@ -361,26 +368,26 @@ ENCODINGS = {
 
 @contract("NDOC-12")
 @pytest.mark.parametrize("damage", NOT_ONE_DOCUMENT)
-def test_not_one_json_document(native, damage):
-    native.rejects(NOT_ONE_DOCUMENT[damage](text_of(native.document())), "syntax")
+def test_not_one_json_document(nvfp4, damage):
+    nvfp4.native.rejects(NOT_ONE_DOCUMENT[damage](text_of(nvfp4.native.document())), "syntax")
 
 
 @contract("NDOC-12")
 @pytest.mark.parametrize("literal", NUMBERS, ids=ascii)
 @pytest.mark.parametrize("where", ["a plan", "an unknown member"])
-def test_not_a_json_number(native, literal, where):
-    document = native.document()
+def test_not_a_json_number(nvfp4, literal, where):
+    document = nvfp4.native.document()
     owner, field = (document["plans"][0], "n") if where == "a plan" else (document, "zz_new")
-    native.rejects(with_literal(document, owner, field, literal), "syntax")
+    nvfp4.native.rejects(with_literal(document, owner, field, literal), "syntax")
 
 
 @contract("NDOC-12")
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_not_utf8(native, encoding):
-    document = native.document()
+def test_not_utf8(nvfp4, encoding):
+    document = nvfp4.native.document()
     document["zz_new"] = "@"
     data = ENCODINGS[encoding](text_of(document))
-    native.rejects(data, "syntax" if encoding.endswith("without a mark") else "encoding")
+    nvfp4.native.rejects(data, "syntax" if encoding.endswith("without a mark") else "encoding")
 
 
 @contract("NDOC-12")
@@ -388,31 +395,31 @@ def test_not_utf8(native, encoding):
     "literal", ["[" * 100_000 + "]" * 100_000, "1" * 5_000, "-1." + "0" * 5_000]
 )
 @pytest.mark.parametrize("where", ["a plan", "an unknown member"])
-def test_absurd_value(native, literal, where):
-    document = native.document()
+def test_absurd_value(nvfp4, literal, where):
+    document = nvfp4.native.document()
     owner, field = (document["plans"][0], "n") if where == "a plan" else (document, "zz_new")
-    native.rejects(with_literal(document, owner, field, literal), "syntax")
+    nvfp4.native.rejects(with_literal(document, owner, field, literal), "syntax")
 
 
 @contract("NDOC-12")
 @pytest.mark.parametrize(
     "literal", ["[" * 127 + "]" * 127, '{"a":' * 127 + "1" + "}" * 127, "1" * 1000]
 )
-def test_what_is_just_within_the_limits_is_read(native, literal):
-    document = native.document()
-    native.accepts(with_literal(document, document, "zz_new", literal))
+def test_what_is_just_within_the_limits_is_read(nvfp4, literal):
+    document = nvfp4.native.document()
+    nvfp4.native.accepts(with_literal(document, document, "zz_new", literal))
 
 
 @contract("NDOC-12")
 @pytest.mark.parametrize("opening", ["[", '{"a":', "[[", '[{"a":'])
-def test_endless_opening(native, opening):
-    native.rejects((opening * 100_000).encode(), "syntax")
+def test_endless_opening(nvfp4, opening):
+    nvfp4.native.rejects((opening * 100_000).encode(), "syntax")
 
 
 @contract("NDOC-12")
 @pytest.mark.parametrize("root", ["[]", "null", "1", '"x"', "true", "[{}]"])
-def test_root_that_is_no_object(native, root):
-    native.rejects(root.encode(), "shape")
+def test_root_that_is_no_object(nvfp4, root):
+    nvfp4.native.rejects(root.encode(), "shape")
 
 
 # --- The file itself
@@ -439,12 +446,12 @@ NO_FILE = {
 @contract("NDOC-13")
 @over(JSON_LINES)
 @pytest.mark.parametrize("kind", [*NOT_REGULAR, *NO_FILE])
-def test_path_that_is_no_regular_file(subject, launch, native, tmp_path, monkeypatch, kind):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "plans.json"
-    (NOT_REGULAR | NO_FILE)[kind](path)
+def test_path_that_is_no_regular_file(nvfp4, kind):
+    path = nvfp4.folder / "plans.json"
+    with contextlib.chdir(path.parent):
+        (NOT_REGULAR | NO_FILE)[kind](path)
     try:
-        answer = launch(timeout=20).read_native(str(path), native.metadata)
+        answer = nvfp4.launch(timeout=20).read_native(str(path), nvfp4.native.metadata)
     except NoAnswerError:
         pytest.fail(f"it waits for a {kind}")
     assert isinstance(answer, Rejected), f"accepted a {kind}"
@@ -453,11 +460,11 @@ def test_path_that_is_no_regular_file(subject, launch, native, tmp_path, monkeyp
 
 
 @contract("NDOC-13")
-def test_link_to_a_regular_file_is_read(native, tmp_path):
-    target = native.write(native.document())
-    link = tmp_path / "link.json"
+def test_link_to_a_regular_file_is_read(nvfp4):
+    target = nvfp4.native.write(nvfp4.native.document())
+    link = nvfp4.folder / "link.json"
     link.symlink_to(target.name)
-    assert native.read(link) == Reading(native.plans, 0)
+    assert nvfp4.native.read(link) == Reading(nvfp4.native.plans, 0)
 
 
 @contract("NDOC-14")
@@ -465,21 +472,23 @@ def test_link_to_a_regular_file_is_read(native, tmp_path):
 @pytest.mark.parametrize(
     "kind", ["64 MiB of white space", "200 MB of white space", "a million plans"]
 )
-def test_hostile_size_ends_in_bounded_memory(subject, launch, native, tmp_path, kind):
-    path = tmp_path / "large.json"
+def test_hostile_size_ends_in_bounded_memory(nvfp4, kind):
+    path = nvfp4.folder / "large.json"
     if kind == "a million plans":
-        documents.write_many_plans(path, native.metadata, 1_000_000)
+        documents.write_many_plans(path, nvfp4.native.metadata, 1_000_000)
     else:
         size = 64 * 2**20 if kind.startswith("64 MiB") else 200_000_000
-        text = documents.native_bytes(native.document())
+        text = documents.native_bytes(nvfp4.native.document())
         path.write_bytes(text + b" " * (size - len(text)))
-    large = launch()
-    answer = large.read_native(str(path), native.metadata)
+    large = nvfp4.launch()
+    answer = large.read_native(str(path), nvfp4.native.metadata)
     if isinstance(answer, Rejected):
         assert answer.code == "too-large"
         assert not kind.startswith("64 MiB"), "64 MiB must be read"
     else:
-        assert len(answer.plans) == (1_000_000 if kind == "a million plans" else len(native.plans))
+        assert len(answer.plans) == (
+            1_000_000 if kind == "a million plans" else len(nvfp4.native.plans)
+        )
     assert memory.peak_bytes(large.transport.pid) < 4 * path.stat().st_size + 2**30
     path.unlink()
 
@@ -487,74 +496,78 @@ def test_hostile_size_ends_in_bounded_memory(subject, launch, native, tmp_path, 
 @contract("NDOC-15")
 @pytest.mark.parametrize("at", [0, MIDDLE, 5], ids=["first", "middle", "last"])
 @pytest.mark.parametrize("value", [None, [], 1, {}], ids=json.dumps)
-def test_one_bad_plan_installs_nothing(native, at, value):
-    document = native.document()
+def test_one_bad_plan_installs_nothing(nvfp4, at, value):
+    document = nvfp4.native.document()
     document["plans"][at] = value
     code, member = ("missing-field", ".k") if value == {} else ("wrong-type", "")
-    native.rejects(document, code, f"plans[{at}]{member}")
-    native.accepts(native.document())
+    nvfp4.native.rejects(document, code, f"plans[{at}]{member}")
+    nvfp4.native.accepts(nvfp4.native.document())
 
 
 @contract("NDOC-15")
 @requires("session")
-def test_rejected_document_leaves_the_ready_map_alone(subject, native, rng):
-    session = subject.open({})
-    first = random_plans(rng, 10)
-    bad = native.document(random_plans(rng, 10))
+def test_rejected_document_leaves_the_ready_map_alone(nvfp4):
+    session = nvfp4.subject.open({})
+    first = random_plans(nvfp4.rng, 10)
+    bad = nvfp4.native.document(random_plans(nvfp4.rng, 10))
     bad["plans"][5]["tactic_id"] = 32
-    assert isinstance(native.read(native.write(native.document(first)), session=session), Reading)
-    loaded = subject.stats(session)
+    assert isinstance(
+        nvfp4.native.read(nvfp4.native.write(nvfp4.native.document(first)), session=session),
+        Reading,
+    )
+    loaded = nvfp4.subject.stats(session)
     for rejected in (1, 2):
-        assert isinstance(native.read(native.write(bad), session=session), Rejected)
-        assert subject.plans(session) == first, "a rejected document changed the ready map"
-        assert subject.stats(session).rejected == loaded.rejected + rejected
-        assert subject.stats(session).loaded == loaded.loaded == len(first)
-    subject.close(session)
+        assert isinstance(nvfp4.native.read(nvfp4.native.write(bad), session=session), Rejected)
+        assert nvfp4.subject.plans(session) == first, "a rejected document changed the ready map"
+        assert nvfp4.subject.stats(session).rejected == loaded.rejected + rejected
+        assert nvfp4.subject.stats(session).loaded == loaded.loaded == len(first)
+    nvfp4.subject.close(session)
 
 
 @contract("NDOC-15")
 @requires("session")
-def test_loading_never_replaces_a_plan(subject, native, rng):
-    session = subject.open({})
-    first = random_plans(rng, 8)
+def test_loading_never_replaces_a_plan(nvfp4):
+    session = nvfp4.subject.open({})
+    first = random_plans(nvfp4.rng, 8)
     again = {key: (tactic + 1) % 32 for key, tactic in list(first.items())[:4]}
-    more = dict(random_plans(rng, 3)) | again
+    more = dict(random_plans(nvfp4.rng, 3)) | again
     for plans in (first, PlanMap(more)):
         assert isinstance(
-            native.read(native.write(native.document(plans)), session=session), Reading
+            nvfp4.native.read(nvfp4.native.write(nvfp4.native.document(plans)), session=session),
+            Reading,
         )
-    assert subject.plans(session) == more | dict(first)
-    assert subject.stats(session).loaded == len(more | dict(first))
-    subject.close(session)
+    assert nvfp4.subject.plans(session) == more | dict(first)
+    assert nvfp4.subject.stats(session).loaded == len(more | dict(first))
+    nvfp4.subject.close(session)
 
 
 @contract("NDOC-16")
 @pytest.mark.parametrize("field", ["fp4_layout", "runner", "scale_layout"])
-def test_star_is_no_wildcard_in_a_plan(native, field):
-    document = native.document()
+def test_star_is_no_wildcard_in_a_plan(nvfp4, field):
+    document = nvfp4.native.document()
     document["plans"][MIDDLE][field] = "*"
     code = "unknown-runner" if field == "runner" else "bad-plan"
-    native.rejects(document, code, f"plans[{MIDDLE}].{field}")
+    nvfp4.native.rejects(document, code, f"plans[{MIDDLE}].{field}")
 
 
 @contract("NDOC-16")
 @pytest.mark.parametrize("field", STRINGS)
-def test_star_is_no_wildcard(native, field):
-    other = dict(native.metadata) | {field: "*"}
-    document = documents.native(other, native.plans)
-    native.rejects(document, "foreign-environment", f"_metadata.{field}")
+def test_star_is_no_wildcard(nvfp4, field):
+    other = dict(nvfp4.native.metadata) | {field: "*"}
+    document = documents.native(other, nvfp4.native.plans)
+    nvfp4.native.rejects(document, "foreign-environment", f"_metadata.{field}")
 
 
 @contract("NDOC-17")
 @pytest.mark.parametrize("content", ["good", "bad", "empty", "no JSON"])
-def test_reading_changes_neither_file_nor_folder(native, tmp_path, content):
-    path = native.write(native.document())
+def test_reading_changes_neither_file_nor_folder(nvfp4, content):
+    path = nvfp4.native.write(nvfp4.native.document())
     if content != "good":
         path.write_bytes({"bad": b"{}", "empty": b"", "no JSON": b"\0\0"}[content])
     before = path.read_bytes(), path.stat()[:4], path.stat().st_mtime_ns, path.stat().st_ctime_ns
-    listing = sorted(os.listdir(tmp_path)), tmp_path.stat().st_mtime_ns
-    native.read(path)
+    listing = sorted(os.listdir(nvfp4.folder)), nvfp4.folder.stat().st_mtime_ns
+    nvfp4.native.read(path)
     assert path.exists(), "reading removed the file"
     after = path.read_bytes(), path.stat()[:4], path.stat().st_mtime_ns, path.stat().st_ctime_ns
     assert after == before
-    assert (sorted(os.listdir(tmp_path)), tmp_path.stat().st_mtime_ns) == listing
+    assert (sorted(os.listdir(nvfp4.folder)), nvfp4.folder.stat().st_mtime_ns) == listing

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import Rejected, Step
+from pytest_nvfp4.implementations.messages import Rejected, Step
 from pytest_nvfp4.model import judge_native
 from pytest_nvfp4.suite import contract, requires
 from pytest_nvfp4.suite.sessions import DELAY, NO_CLOCK, SHAPES, fastest
@@ -51,55 +51,55 @@ def tuned_for_real(opened, delay):
 
 
 @contract("PROF-1")
-def test_exact_sequence_for_every_tactic(session):
-    opened = session()
+def test_exact_sequence_for_every_tactic(nvfp4):
+    opened = nvfp4.session()
     opened.plan(4, N, K, timings=fastest(1))
     assert measured(opened) == [s for t in range(32) for s in measurement(t, 5000)]
 
 
 @contract("PROF-1")
-def test_nothing_but_tactics_is_run(session):
-    opened = session()
+def test_nothing_but_tactics_is_run(nvfp4):
+    opened = nvfp4.session()
     opened.plan(4, N, K, timings=fastest(1))
     assert {step.tactic for step in opened.trace() if step.step == "run"} == set(range(32))
 
 
 @contract("PROF-1")
 @requires("device")
-def test_exact_sequence_is_what_a_device_did(session):
-    _, times = tuned_for_real(session(), 5000)
+def test_exact_sequence_is_what_a_device_did(nvfp4):
+    _, times = tuned_for_real(nvfp4.session(), 5000)
     assert set(times) <= set(range(32))
 
 
 @contract("PROF-2")
-def test_least_time_wins(session, rng):
-    opened = session()
+def test_least_time_wins(nvfp4):
+    opened = nvfp4.session()
     for power in range(8):
-        times = {str(tactic): rng.uniform(1, 1000) for tactic in range(32)}
+        times = {str(tactic): nvfp4.rng.uniform(1, 1000) for tactic in range(32)}
         best = min(times, key=times.get)
         assert opened.plan(2**power, N, K, timings=times).tactic == int(best)
 
 
 @contract("PROF-2")
-def test_equal_times_go_to_the_lower_id(session, rng):
-    opened = session()
+def test_equal_times_go_to_the_lower_id(nvfp4):
+    opened = nvfp4.session()
     for power in range(8):
-        tied = sorted(rng.sample(range(32), 3))
+        tied = sorted(nvfp4.rng.sample(range(32), 3))
         times = {"default": 50} | {str(tactic): 7.25 for tactic in tied}
         assert opened.plan(2**power, N, K, timings=times).tactic == tied[0]
     assert opened.plan(512, N, K, timings={"default": 3}).tactic == 0
 
 
 @contract("PROF-2")
-def test_least_difference_counts(session):
+def test_least_difference_counts(nvfp4):
     times = {"default": 10, "30": 9.999999999}
-    assert session().plan(1, N, K, timings=times).tactic == 30
+    assert nvfp4.session().plan(1, N, K, timings=times).tactic == 30
 
 
 @contract("PROF-2")
 @requires("device")
-def test_least_time_on_a_device_wins(session):
-    opened = session(**{DELAY: "0"})
+def test_least_time_on_a_device_wins(nvfp4):
+    opened = nvfp4.session(**{DELAY: "0"})
     for m in (1, 2, 4, 8):
         plan = opened.plan(m, N, K, timings=None)
         times = opened.times()
@@ -108,9 +108,9 @@ def test_least_time_on_a_device_wins(session):
 
 @contract("PROF-3")
 @pytest.mark.parametrize("value", INVALID, ids=str)
-def test_invalid_time_never_wins_and_stops_nobody(session, rng, value):
-    good, *bad = rng.sample(range(32), 8)
-    opened = session()
+def test_invalid_time_never_wins_and_stops_nobody(nvfp4, value):
+    good, *bad = nvfp4.rng.sample(range(32), 8)
+    opened = nvfp4.session()
     times = {"default": 100, str(good): 99} | {str(tactic): value for tactic in bad}
     assert opened.plan(4, N, K, timings=times).tactic == good
     tried = {step.tactic for step in opened.trace() if step.step == "run"}
@@ -119,16 +119,16 @@ def test_invalid_time_never_wins_and_stops_nobody(session, rng, value):
 
 @contract("PROF-3")
 @pytest.mark.parametrize("value", INVALID, ids=str)
-def test_single_valid_tactic_wins(session, rng, value):
-    only = rng.randrange(32)
+def test_single_valid_tactic_wins(nvfp4, value):
+    only = nvfp4.rng.randrange(32)
     times = {"default": value, str(only): 1e9}
-    assert session().plan(4, N, K, timings=times).tactic == only
+    assert nvfp4.session().plan(4, N, K, timings=times).tactic == only
 
 
 @contract("PROF-4")
 @pytest.mark.parametrize("value", INVALID, ids=str)
-def test_no_valid_tactic_is_an_error_and_nothing_is_kept(session, value):
-    opened = session()
+def test_no_valid_tactic_is_an_error_and_nothing_is_kept(nvfp4, value):
+    opened = nvfp4.session()
     answer = opened.try_plan(4, N, K, timings={"default": value})
     assert isinstance(answer, Rejected), f"tactic {answer.tactic} was chosen without a valid time"
     assert answer.code == "no-valid-tactic"
@@ -138,17 +138,17 @@ def test_no_valid_tactic_is_an_error_and_nothing_is_kept(session, value):
 
 @contract("PROF-4")
 @requires("warm-up")
-def test_nothing_is_saved_where_no_tactic_is_valid(session, cache_file):
-    opened = session()
+def test_nothing_is_saved_where_no_tactic_is_valid(nvfp4):
+    opened = nvfp4.session()
     assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
     opened.subject.complete(opened.name)
-    assert not cache_file.exists()
+    assert not nvfp4.cache_file.exists()
 
 
 @contract("PROF-5")
 @pytest.mark.parametrize("delay", [0, 1, 1000, 1_000_000])
-def test_configured_delay_replaces_the_default(session, delay):
-    opened = session(**{DELAY: str(delay)})
+def test_configured_delay_replaces_the_default(nvfp4, delay):
+    opened = nvfp4.session(**{DELAY: str(delay)})
     opened.plan(4, N, K, timings=fastest(1))
     assert measured(opened) == [s for t in range(32) for s in measurement(t, delay)]
 
@@ -156,8 +156,8 @@ def test_configured_delay_replaces_the_default(session, delay):
 @contract("PROF-5")
 @requires("device")
 @pytest.mark.parametrize("delay", [0, 20_000])
-def test_configured_delay_is_kept_by_a_device(session, delay):
-    plan, times = tuned_for_real(session(**{DELAY: str(delay)}), delay)
+def test_configured_delay_is_kept_by_a_device(nvfp4, delay):
+    plan, times = tuned_for_real(nvfp4.session(**{DELAY: str(delay)}), delay)
     assert plan.tactic in times
 
 
@@ -165,13 +165,13 @@ def test_configured_delay_is_kept_by_a_device(session, delay):
 @requires("warm-up")
 @requires("native-document")
 @pytest.mark.parametrize("delay", [0, 1000])
-def test_configured_delay_is_part_of_the_environment(session, cache_file, description, delay):
-    opened = session(**{DELAY: str(delay)})
+def test_configured_delay_is_part_of_the_environment(nvfp4, delay):
+    opened = nvfp4.session(**{DELAY: str(delay)})
     opened.warm_up()
     opened.saved()
-    environment = dict(description.native_metadata) | {"delay_microseconds": delay}
-    assert judge_native(cache_file.read_bytes(), environment).accepted
-    other = session()
+    environment = dict(nvfp4.description.native_metadata) | {"delay_microseconds": delay}
+    assert judge_native(nvfp4.cache_file.read_bytes(), environment).accepted
+    other = nvfp4.session()
     answer = other.warm_up()
     assert answer.loaded == 0, "plans that were tuned under another delay were loaded"
     assert [(r.code, r.member) for r in answer.rejected] == [
@@ -181,9 +181,9 @@ def test_configured_delay_is_part_of_the_environment(session, cache_file, descri
 
 @contract("PROF-6")
 @requires("gemm")
-def test_running_every_tactic_changes_neither_operands_nor_rows_beyond_m(subject, rng):
-    m, seed = rng.randrange(1, 20), rng.randrange(2**31)
-    products = [subject.gemm(m, 64, 64, tactic=tactic, seed=seed) for tactic in range(32)]
+def test_running_every_tactic_changes_neither_operands_nor_rows_beyond_m(nvfp4):
+    m, seed = nvfp4.rng.randrange(1, 20), nvfp4.rng.randrange(2**31)
+    products = [nvfp4.subject.gemm(m, 64, 64, tactic=tactic, seed=seed) for tactic in range(32)]
     assert {(p.a, p.b) for p in products} == {(products[0].a, products[0].b)}, "operands changed"
     assert {p.a.rows for p in products} == {m}
     for product in products:
@@ -194,9 +194,9 @@ def test_running_every_tactic_changes_neither_operands_nor_rows_beyond_m(subject
 @requires("gemm")
 @requires("device")
 @pytest.mark.parametrize("m", [1, 17, 130])
-def test_no_tile_of_a_device_reaches_beyond_m(subject, rng, m):
-    seed = rng.randrange(2**31)
-    products = [subject.gemm(m, 96, 128, tactic=tactic, seed=seed) for tactic in range(32)]
+def test_no_tile_of_a_device_reaches_beyond_m(nvfp4, m):
+    seed = nvfp4.rng.randrange(2**31)
+    products = [nvfp4.subject.gemm(m, 96, 128, tactic=tactic, seed=seed) for tactic in range(32)]
     first = products[0]
     for tactic, product in enumerate(products):
         assert (product.a, product.b) == (first.a, first.b), f"tactic {tactic} changed operands"

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.plans import TACTICS
 from pytest_nvfp4.suite import contract, requires
 
@@ -13,26 +13,26 @@ OUTSIDE = [32, 33, 255, 256, 2**31 - 1, -1, -7, -(2**31)]
 
 
 @contract("TACT-1")
-def test_descriptors_are_the_upstream_ones_in_order(subject, description):
-    assert subject.describe().tactics == TACTICS
-    assert description.tactics == TACTICS
+def test_descriptors_are_the_upstream_ones_in_order(nvfp4):
+    assert nvfp4.subject.describe().tactics == TACTICS
+    assert nvfp4.description.tactics == TACTICS
 
 
 @contract("TACT-1")
-def test_digest_is_that_of_the_descriptors(subject, launch, description):
-    assert subject.tactic_digest(TACTICS) == description.tactic_digest
-    if description.native_metadata:
-        written = description.native_metadata["tactic_descriptor_digest"]
-        assert written == description.tactic_digest, "documents carry another digest"
+def test_digest_is_that_of_the_descriptors(nvfp4):
+    assert nvfp4.subject.tactic_digest(TACTICS) == nvfp4.description.tactic_digest
+    if nvfp4.description.native_metadata:
+        written = nvfp4.description.native_metadata["tactic_descriptor_digest"]
+        assert written == nvfp4.description.tactic_digest, "documents carry another digest"
     assert (
-        launch(variables={"PYTHONHASHSEED": "7"}).tactic_digest(TACTICS)
-        == description.tactic_digest
+        nvfp4.launch(variables={"PYTHONHASHSEED": "7"}).tactic_digest(TACTICS)
+        == nvfp4.description.tactic_digest
     )
 
 
 @contract("TACT-1")
-def test_any_edit_changes_the_digest(subject):
-    digests = [subject.tactic_digest(TACTICS)]
+def test_any_edit_changes_the_digest(nvfp4):
+    digests = [nvfp4.subject.tactic_digest(TACTICS)]
     for index, tactic in enumerate(TACTICS):
         other = "stream-k" if tactic.scheduler == "data-parallel" else "data-parallel"
         edits = [
@@ -45,43 +45,47 @@ def test_any_edit_changes_the_digest(subject):
         for edit in edits:
             edited = list(TACTICS)
             edited[index] = dataclasses.replace(tactic, **edit)
-            digests.append(subject.tactic_digest(edited))
+            digests.append(nvfp4.subject.tactic_digest(edited))
     assert len(set(digests)) == len(digests), "two different descriptor lists share a digest"
 
 
 @contract("TACT-1")
-def test_any_reorder_changes_the_digest(subject, rng):
-    digests = {subject.tactic_digest(TACTICS)}
+def test_any_reorder_changes_the_digest(nvfp4):
+    digests = {nvfp4.subject.tactic_digest(TACTICS)}
     orders = {tuple(range(32))}
     for first in range(31):
         order = list(range(32))
         order[first], order[first + 1] = order[first + 1], order[first]
         orders.add(tuple(order))
-    orders.add(tuple(rng.sample(range(32), 32)))
-    digests |= {subject.tactic_digest([TACTICS[i] for i in order]) for order in orders}
+    orders.add(tuple(nvfp4.rng.sample(range(32), 32)))
+    digests |= {nvfp4.subject.tactic_digest([TACTICS[i] for i in order]) for order in orders}
     assert len(digests) == len(orders)
-    assert subject.tactic_digest(TACTICS[:-1]) not in digests, "a missing descriptor goes unnoticed"
-    assert subject.tactic_digest([*TACTICS, TACTICS[0]]) not in digests, "a 33rd goes unnoticed"
+    assert nvfp4.subject.tactic_digest(TACTICS[:-1]) not in digests, (
+        "a missing descriptor goes unnoticed"
+    )
+    assert nvfp4.subject.tactic_digest([*TACTICS, TACTICS[0]]) not in digests, (
+        "a 33rd goes unnoticed"
+    )
 
 
 @contract("TACT-2")
 @requires("native-document")
 @pytest.mark.parametrize("tactic", OUTSIDE)
-def test_native_tactic_outside_the_range_never_resolves(native, rng, tactic):
-    document = native.document()
-    index = rng.randrange(len(document["plans"]))
+def test_native_tactic_outside_the_range_never_resolves(nvfp4, tactic):
+    document = nvfp4.native.document()
+    index = nvfp4.rng.randrange(len(document["plans"]))
     document["plans"][index]["tactic_id"] = tactic
-    native.rejects(document, "unknown-tactic", f"plans[{index}].tactic_id")
+    nvfp4.native.rejects(document, "unknown-tactic", f"plans[{index}].tactic_id")
 
 
 @contract("TACT-2")
 @requires("flashinfer-import")
 @pytest.mark.parametrize("tactic", OUTSIDE)
-def test_imported_tactic_outside_the_range_never_resolves(flashinfer, rng, tactic):
-    document = flashinfer.document()
-    key = rng.choice([name for name in document if name != "_metadata"])
+def test_imported_tactic_outside_the_range_never_resolves(nvfp4, tactic):
+    document = nvfp4.flashinfer.document()
+    key = nvfp4.rng.choice([name for name in document if name != "_metadata"])
     document[key][1] = tactic
-    flashinfer.rejects(document, "unknown-tactic", key)
+    nvfp4.flashinfer.rejects(document, "unknown-tactic", key)
 
 
 def outside_in(document, rng):
@@ -101,17 +105,17 @@ def _is_refused(answer, member):
 @contract("TACT-2")
 @requires("merge")
 @requires("native-document")
-def test_merged_tactic_outside_the_range_never_resolves(subject, native, rng):
-    for spoiled, member in outside_in(native.document(), rng):
-        _is_refused(subject.merge(spoiled, native.document()), member)
-        _is_refused(subject.merge(native.document(), spoiled), member)
+def test_merged_tactic_outside_the_range_never_resolves(nvfp4):
+    for spoiled, member in outside_in(nvfp4.native.document(), nvfp4.rng):
+        _is_refused(nvfp4.subject.merge(spoiled, nvfp4.native.document()), member)
+        _is_refused(nvfp4.subject.merge(nvfp4.native.document(), spoiled), member)
 
 
 @contract("TACT-2")
 @requires("publication")
 @requires("native-document")
-def test_published_tactic_outside_the_range_never_resolves(subject, native, rng, tmp_path):
-    path = tmp_path / "published.json"
-    for spoiled, member in outside_in(native.document(), rng):
-        _is_refused(subject.write_native(str(path), spoiled), member)
+def test_published_tactic_outside_the_range_never_resolves(nvfp4):
+    path = nvfp4.folder / "published.json"
+    for spoiled, member in outside_in(nvfp4.native.document(), nvfp4.rng):
+        _is_refused(nvfp4.subject.write_native(str(path), spoiled), member)
     assert not path.exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nvfp4.faults import denial, interpose
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
 from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.suite import contract, over, requires
@@ -32,17 +32,17 @@ def lifecycle(answer):
 
 @contract("WARM-1")
 @requires("own-document")
-def test_loading_precedes_the_first_measurement(session, native_file):
-    native_file(full_map())
-    opened = session()
+def test_loading_precedes_the_first_measurement(nvfp4):
+    nvfp4.write_cache_file(full_map())
+    opened = nvfp4.session()
     assert opened.warm_up(timings=NO_CLOCK).loaded == len(full_map())
     assert opened.plans() == full_map()
 
 
 @contract("WARM-2")
 @pytest.mark.parametrize("max_tokens", [1, 3, 300, 2049])
-def test_one_pass_materialises_every_profile_of_every_shape(session, max_tokens):
-    opened = session()
+def test_one_pass_materialises_every_profile_of_every_shape(nvfp4, max_tokens):
+    opened = nvfp4.session()
     done = opened.warm_up(max_tokens, timings=fastest(9))
     keys = profile_keys(max_tokens, SHAPES)
     assert opened.plans() == dict.fromkeys(keys, 9)
@@ -53,10 +53,10 @@ def test_one_pass_materialises_every_profile_of_every_shape(session, max_tokens)
 
 @contract("WARM-2")
 @requires("own-document")
-def test_only_missing_keys_are_tuned(session, native_file, rng):
-    there = PlanMap([(key, 20) for key in rng.sample(list(full_map()), 3)])
-    native_file(there)
-    opened = session()
+def test_only_missing_keys_are_tuned(nvfp4):
+    there = PlanMap([(key, 20) for key in nvfp4.rng.sample(list(full_map()), 3)])
+    nvfp4.write_cache_file(there)
+    opened = nvfp4.session()
     done = opened.warm_up(timings=fastest(9))
     assert (done.loaded, done.tuned) == (3, len(full_map()) - 3)
     assert opened.plans() == dict.fromkeys(full_map(), 9) | dict(there)
@@ -64,39 +64,37 @@ def test_only_missing_keys_are_tuned(session, native_file, rng):
 
 @contract("WARM-3")
 @requires("own-document")
-def test_file_appears_only_at_completion(session, cache_file, own):
-    opened = session()
+def test_file_appears_only_at_completion(nvfp4):
+    opened = nvfp4.session()
     opened.plan(1, N, K, timings=fastest(9))
-    assert os.listdir(cache_file.parent) == []
+    assert os.listdir(nvfp4.cache_file.parent) == []
     opened.warm_up(timings=fastest(9))
-    assert os.listdir(cache_file.parent) == []
+    assert os.listdir(nvfp4.cache_file.parent) == []
     assert opened.saved().saved == len(full_map())
-    assert os.listdir(cache_file.parent) == [cache_file.name]
-    assert own.kept(cache_file) == opened.plans()
+    assert os.listdir(nvfp4.cache_file.parent) == [nvfp4.cache_file.name]
+    assert nvfp4.own.kept(nvfp4.cache_file) == opened.plans()
 
 
 @contract("WARM-3")
 @requires("options")
 @requires("own-document")
-def test_file_appears_where_there_was_no_directory(session, own):
-    opened = session(**{NATIVE_PATH: ""})
+def test_file_appears_where_there_was_no_directory(nvfp4):
+    opened = nvfp4.session(**{NATIVE_PATH: ""})
     path = Path(opened.stats().path)
     opened.warm_up(timings=fastest(9))
     assert not path.parent.exists()
     opened.saved()
     assert path.exists(), "a first start at the default path saves nothing"
-    assert own.kept(path) == opened.plans()
+    assert nvfp4.own.kept(path) == opened.plans()
 
 
 @contract("WARM-4")
 @requires("own-document")
 @pytest.mark.parametrize("before", ["no file", "a file"])
 @pytest.mark.parametrize("end", ["abandoned", "failed", "closed"])
-def test_warm_up_that_does_not_complete_saves_nothing(
-    session, cache_file, native_file, before, end
-):
-    old = native_file(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
-    opened = session()
+def test_warm_up_that_does_not_complete_saves_nothing(nvfp4, before, end):
+    old = nvfp4.write_cache_file(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
+    opened = nvfp4.session()
     opened.plan(2, N, K, timings=fastest(9))
     if end == "failed":
         assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
@@ -105,7 +103,7 @@ def test_warm_up_that_does_not_complete_saves_nothing(
         opened.warm_up()
         assert end == "closed" or opened.subject.abandon(opened.name) is None
         opened.close()
-    _nothing_new(cache_file, old)
+    _nothing_new(nvfp4.cache_file, old)
 
 
 @contract("WARM-4")
@@ -113,13 +111,13 @@ def test_warm_up_that_does_not_complete_saves_nothing(
 @requires("own-document")
 @pytest.mark.parametrize("before", ["no file", "a file"])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
-def test_killed_warm_up_saves_nothing(session, launch, cache_file, native_file, before, name):
-    old = native_file(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
-    doomed = launch()
-    session(by=doomed).warm_up()
+def test_killed_warm_up_saves_nothing(nvfp4, before, name):
+    old = nvfp4.write_cache_file(PlanMap({PlanKey(1, N, K): 7})) if before == "a file" else None
+    doomed = nvfp4.launch()
+    nvfp4.session(by=doomed).warm_up()
     os.kill(doomed.transport.pid, getattr(signal, name))
     doomed.transport.wait()
-    _nothing_new(cache_file, old)
+    _nothing_new(nvfp4.cache_file, old)
 
 
 def _nothing_new(cache_file, old):
@@ -128,47 +126,47 @@ def _nothing_new(cache_file, old):
 
 
 @contract("WARM-5")
-def test_warm_up_inside_a_warm_up(session):
-    opened = session()
+def test_warm_up_inside_a_warm_up(nvfp4):
+    opened = nvfp4.session()
     opened.warm_up()
     lifecycle(opened.try_warm_up())
     opened.saved()
 
 
 @contract("WARM-5")
-def test_completing_twice(session, cache_file):
-    opened = session()
+def test_completing_twice(nvfp4):
+    opened = nvfp4.session()
     opened.warm_up()
     opened.saved()
-    assert cache_file.exists(), "no file was published"
-    saved = cache_file.read_bytes()
+    assert nvfp4.cache_file.exists(), "no file was published"
+    saved = nvfp4.cache_file.read_bytes()
     lifecycle(opened.subject.complete(opened.name))
-    assert cache_file.read_bytes() == saved
+    assert nvfp4.cache_file.read_bytes() == saved
 
 
 @contract("WARM-5")
-def test_completing_without_the_maximum_token_pass(session, cache_file):
-    opened = session()
+def test_completing_without_the_maximum_token_pass(nvfp4):
+    opened = nvfp4.session()
     lifecycle(opened.subject.complete(opened.name))
     opened.plan(1, N, K, timings=fastest(9))
     lifecycle(opened.subject.complete(opened.name))
     assert isinstance(opened.try_warm_up(timings=NO_CLOCK), Rejected)
     lifecycle(opened.subject.complete(opened.name))
-    assert not cache_file.exists()
+    assert not nvfp4.cache_file.exists()
 
 
 @contract("WARM-5")
-def test_completing_what_was_abandoned(session, cache_file):
-    opened = session()
+def test_completing_what_was_abandoned(nvfp4):
+    opened = nvfp4.session()
     opened.warm_up()
     assert opened.subject.abandon(opened.name) is None
     lifecycle(opened.subject.complete(opened.name))
-    assert not cache_file.exists()
+    assert not nvfp4.cache_file.exists()
 
 
 @contract("WARM-5")
-def test_using_a_closed_session(session):
-    opened = session()
+def test_using_a_closed_session(nvfp4):
+    opened = nvfp4.session()
     opened.warm_up()
     opened.close()
     lifecycle(opened.try_plan(1, N, K))
@@ -182,9 +180,9 @@ def test_using_a_closed_session(session):
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\0" * 64, b"[]", b'{"_metadata": {}, "plans": []}']
 )
-def test_rejected_file_does_not_stop_warm_up(session, cache_file, content):
-    cache_file.write_bytes(content)
-    opened = session()
+def test_rejected_file_does_not_stop_warm_up(nvfp4, content):
+    nvfp4.cache_file.write_bytes(content)
+    opened = nvfp4.session()
     done = opened.warm_up(timings=fastest(9))
     assert (done.loaded, done.tuned) == (0, len(full_map()))
     assert len(done.rejected) == (0 if content == b"" else 1) or content == b""
@@ -205,28 +203,28 @@ def _keeps_serving(opened):
 @contract("WARM-7")
 @over(IN_PROCESS)
 @pytest.mark.parametrize("family", ["rename", "fsync"])
-def test_failed_save_does_not_stop_serving(session, cache_file, family):
-    opened = session()
+def test_failed_save_does_not_stop_serving(nvfp4, family):
+    opened = nvfp4.session()
     opened.warm_up(timings=fastest(9))
     with interpose.failing(family, errno.ENOSPC):
         _keeps_serving(opened)
-    assert os.listdir(cache_file.parent) == []
+    assert os.listdir(nvfp4.cache_file.parent) == []
 
 
 @contract("WARM-7")
 @over(JSON_LINES)
-def test_unwritable_directory_does_not_stop_serving(session, launch, tmp_path):
-    with denial.unwritable(tmp_path / "sealed") as sealed:
+def test_unwritable_directory_does_not_stop_serving(nvfp4):
+    with denial.unwritable(nvfp4.folder / "sealed") as sealed:
         path = str(sealed.folder / "autotune_configs.json")
-        opened = session(by=launch(prefix=sealed.prefix), **{NATIVE_PATH: path})
+        opened = nvfp4.session(by=nvfp4.launch(prefix=sealed.prefix), **{NATIVE_PATH: path})
         opened.warm_up(timings=fastest(9))
         _keeps_serving(opened)
         assert os.listdir(sealed.folder) == []
 
 
 @contract("WARM-8")
-def test_miss_after_completion_is_lazy_and_reported_once_per_plan(session):
-    opened = session()
+def test_miss_after_completion_is_lazy_and_reported_once_per_plan(nvfp4):
+    opened = nvfp4.session()
     opened.plan(64, N, K, timings=fastest(1))
     opened.warm_up()
     opened.saved()

@@ -1,4 +1,4 @@
-"""The shared words: a plan's key, a tactic's name, and the immutable map from one to the other.
+"""Plan keys, tactics, and the immutable map from one to the other.
 
 A *plan* says which CUDA kernel (*tactic*) runs the GEMM ``(M, K) × (K, N)`` of one shape. M is a
 bucket of token counts; N and K are elements of the unpacked operands.
@@ -10,6 +10,24 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from pytest_nvfp4.errors import UsageError
+
+__all__ = [
+    "TACTICS",
+    "TILES",
+    "Change",
+    "NotPlansError",
+    "PlanKey",
+    "PlanMap",
+    "Scheduler",
+    "Tactic",
+    "as_plan_map",
+    "by_shape",
+    "difference_table",
+    "differences",
+    "tactic_name",
+]
 
 Scheduler = Literal["data-parallel", "stream-k"]
 
@@ -23,7 +41,7 @@ TILES: tuple[tuple[int, int, int], ...] = (
     (256, 128, 128),
     (128, 256, 128),
 )
-VARIANTS: tuple[tuple[bool, Scheduler], ...] = (
+_VARIANTS: tuple[tuple[bool, Scheduler], ...] = (
     (True, "data-parallel"),
     (False, "data-parallel"),
     (True, "stream-k"),
@@ -32,7 +50,7 @@ VARIANTS: tuple[tuple[bool, Scheduler], ...] = (
 
 
 class PlanKey(NamedTuple):
-    """What a plan is looked up by: M bucket, N and K in elements; sorts as (m, n, k)."""
+    """The key of a plan: M bucket in tokens, N and K in elements; sorted by m, n, then k."""
 
     m: int
     n: int
@@ -54,25 +72,25 @@ class Tactic:
 
     @property
     def name(self) -> str:
-        """A name for people, such as ``128x32x256 swap stream-k``."""
+        """A readable name, such as ``128x32x256 swap stream-k``."""
         order = "swap" if self.swap_ab else "plain"
         return f"{'x'.join(map(str, self.tile))} {order} {self.scheduler}"
 
     @property
     def short_name(self) -> str:
-        """The same where two have to fit on a line: ``128x32x256 swap sk``."""
+        """The name with the scheduler's abbreviation: ``128x32x256 swap sk``."""
         return self.name.replace("data-parallel", "dp").replace("stream-k", "sk")
 
 
 TACTICS: tuple[Tactic, ...] = tuple(
     Tactic(4 * index + variant, tile, swap_ab, scheduler)
     for index, tile in enumerate(TILES)
-    for variant, (swap_ab, scheduler) in enumerate(VARIANTS)
+    for variant, (swap_ab, scheduler) in enumerate(_VARIANTS)
 )
 
 
 def tactic_name(tactic: int | None) -> str:
-    """Name a tactic id for people; an id that no tactic has is said to be unknown."""
+    """The name of a tactic id; "no plan" for None, "unknown tactic" for an id beyond the 32."""
     if tactic is None:
         return "no plan"
     return TACTICS[tactic].name if 0 <= tactic < len(TACTICS) else "unknown tactic"
@@ -85,11 +103,13 @@ class PlanMap(Mapping[PlanKey, int]):
     _plans: dict[PlanKey, int]
 
     def __init__(self, plans: Mapping[PlanKey, int] | Iterable[tuple[tuple[int, int, int], int]]):
-        """Build from a mapping or from pairs; a key given twice is an error, not last-wins."""
+        """From a mapping or from (key, tactic) pairs; ValueError for a key that occurs twice."""
         pairs = list(plans.items() if isinstance(plans, Mapping) else plans)
         ordered = {PlanKey(*key): tactic for key, tactic in sorted(pairs)}
         if len(ordered) != len(pairs):
-            raise ValueError(f"{len(pairs) - len(ordered)} plan keys occur twice; give each once")
+            keys = [PlanKey(*key) for key, _ in pairs]
+            twice = next(key for key in ordered if keys.count(key) > 1)
+            raise ValueError(f"plan key {tuple(twice)} occurs twice; give each key once")
         self._plans = ordered
 
     def __getitem__(self, key: tuple[int, int, int]) -> int:
@@ -119,16 +139,20 @@ class PlanMap(Mapping[PlanKey, int]):
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-class NotPlansError(ValueError):
-    """What somebody handed over as plans is something else; the text is one sentence."""
+class NotPlansError(UsageError):
+    """A value that was given as plans is no plan map; the text is one sentence."""
 
 
 def as_plan_map(value: object) -> PlanMap:
-    """What is handed over as plans, checked: a `PlanMap`, or a mapping (m, n, k) → tactic id."""
+    """A `PlanMap` of the same plans as a `PlanMap` or another mapping (m, n, k) → tactic id.
+
+    NotPlansError for any other value, a key that is no tuple of three positive integers, and a
+    tactic that is no integer from 0 to 31. Integers may be NumPy's.
+    """
     if not isinstance(value, Mapping):
         path = isinstance(value, str | bytes | os.PathLike)
         advice = (
-            "read a cache file with pytest_nvfp4.cache_files.reader.read_plans(path)"
+            "read a cache file with pytest_nvfp4.cache_files.read_plans(path)"
             if path
             else "give a PlanMap, or a mapping (m, n, k) → tactic id"
         )
@@ -168,13 +192,13 @@ def _integer(value: object) -> int | None:
 
 
 def by_shape(key: PlanKey) -> tuple[int, int, int]:
-    """Sorts plans shape by shape, as people read them: (n, k, m)."""
+    """A sort key that keeps the plans of one shape together: (n, k, m)."""
     return key.n, key.k, key.m
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One key at which two maps differ; None stands for a key that a map does not have."""
+    """One key at which two maps differ: its tactic in each, None where a map lacks the key."""
 
     key: PlanKey
     left: int | None
@@ -195,7 +219,11 @@ def differences(left: Mapping[PlanKey, int], right: Mapping[PlanKey, int]) -> li
 def difference_table(
     changes: Iterable[Change], left_name: str = "left", right_name: str = "right"
 ) -> list[str]:
-    """Lay out differing plans as lines of at most 80 columns: N, K, M, then both tactics."""
+    """Changes as lines of at most 80 columns: a heading, then N, K, M and both tactics of each.
+
+    A tactic is its id and `Tactic.short_name`, or "—" where a map lacks the plan. Only the first 26
+    characters of a name are shown.
+    """
     lines = [f"{'N':>6} {'K':>6} {'M':>5}  {left_name[:26]:<26}  {right_name[:26]}"]
     lines += [
         f"{key.n:>6} {key.k:>6} {key.m:>5}  {_cell(left):<26}  {_cell(right)}".rstrip()

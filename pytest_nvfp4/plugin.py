@@ -15,13 +15,14 @@ pytest.register_assert_rewrite(
     "pytest_nvfp4.conformance", "pytest_nvfp4.suite.probe", "pytest_nvfp4.suite.watch"
 )
 
-from pytest_nvfp4 import hooks  # noqa: E402
+from pytest_nvfp4 import hooks, run_settings, settings  # noqa: E402
+from pytest_nvfp4.extras import require_suite  # noqa: E402
 from pytest_nvfp4.markers import options as marker_options  # noqa: E402
 from pytest_nvfp4.markers.wiring import Markers, observer  # noqa: E402
 from pytest_nvfp4.plans import PlanMap, difference_table, differences  # noqa: E402
 from pytest_nvfp4.snapshot import wiring as snapshot_wiring  # noqa: E402
+from pytest_nvfp4.suite import options as suite_options  # noqa: E402
 from pytest_nvfp4.suite.marks import MARKERS  # noqa: E402
-from pytest_nvfp4.suite.options import add_options, conformance_wanted  # noqa: E402
 
 if TYPE_CHECKING:
     from pytest_nvfp4.markers.fresh_process.observations import Observer
@@ -36,7 +37,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the suite's options, and the markers'."""
-    add_options(parser)
+    suite_options.add_options(parser)
     marker_options.add_options(parser)
 
 
@@ -44,12 +45,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers and what acts on them, and the conformance run where one is wanted."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+    if config.getoption("help", False):
+        return  # whatever else is wrong, the help is shown
+    settings.refuse_misspelt(config, (*run_settings.SETTINGS, *marker_options.SETTINGS))
     config.pluginmanager.register(Markers(config), "nvfp4-markers")
     config.pluginmanager.register(snapshot_wiring.Snapshots(config), "nvfp4-snapshots")
-    if conformance_wanted(config):
-        from pytest_nvfp4.suite.run import Run
+    if suite_options.conformance_wanted(config):
+        with settings.usage_errors():
+            require_suite("the conformance suite")
+        from pytest_nvfp4.suite.run import ConformanceRun
 
-        config.pluginmanager.register(Run(config), "nvfp4-run")
+        config.pluginmanager.register(ConformanceRun(config), "nvfp4-run")
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:

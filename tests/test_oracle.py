@@ -10,6 +10,7 @@ import pytest
 from pytest_nvfp4.fixtures import render_oracle
 
 from pytest_nvfp4 import oracle
+from pytest_nvfp4.model import documents
 from pytest_nvfp4.oracle import assert_matches_oracle
 from pytest_nvfp4.plans import NotPlansError, PlanKey
 
@@ -59,6 +60,7 @@ def test_table_document_and_map_say_the_same():
     assert members.pop("_metadata") == dict(loaded.metadata)
     keys = {render_oracle.plan_key(*key): tactic for key, tactic in loaded.plans.items()}
     assert {name: tactic for name, (_, tactic) in members.items()} == keys
+    assert keys.keys() == {documents.plan_key(*key) for key in loaded.plans}
     assert loaded.plans[PlanKey(2048, 34816, 5120)] == 16
 
 

@@ -30,7 +30,9 @@ def test_map_is_sorted_whatever_it_was_made_from():
 
 
 def test_key_given_twice_is_an_error():
-    with pytest.raises(ValueError, match="1 plan keys occur twice"):
+    with pytest.raises(
+        ValueError, match=r"plan key \(1, 256, 64\) occurs twice; give each key once"
+    ):
         PlanMap([*ROWS, ((1, 256, 64), 7)])
 
 
@@ -99,7 +101,7 @@ class Twice(collections.UserDict):
         ([((1, 2, 3), 4)], "not list; give a PlanMap, or a mapping"),
         (
             "plans.json",
-            "not str; read a cache file with pytest_nvfp4.cache_files.reader.read_plans",
+            "not str; read a cache file with pytest_nvfp4.cache_files.read_plans",
         ),
         (b"{}", "not bytes; read a cache file"),
         (Path("plans.json"), "not PosixPath; read a cache file"),
@@ -114,7 +116,7 @@ class Twice(collections.UserDict):
         ({(1, 2, 3): 4.0}, "has tactic 4.0"),
         ({(1, 2, 3): None}, "has tactic None"),
         ({(1, 2, 3): True}, "has tactic True"),
-        (Twice({(1, 2, 3): 4}), "1 plan keys occur twice"),
+        (Twice({(1, 2, 3): 4}), r"plan key \(1, 2, 3\) occurs twice; give each key once"),
     ],
 )
 def test_anything_else_handed_over_as_plans_is_an_error(value, sentence):

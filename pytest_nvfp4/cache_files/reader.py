@@ -1,30 +1,29 @@
-"""Look at a plan-cache file as its owner does: is it right, what does it cover, what differs?"""
+"""Plan-cache files: read strictly, and judged by the independent model."""
 
 import errno
-import itertools
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from pytest_nvfp4 import oracle
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.model import Finding, Judgement, facts
-from pytest_nvfp4.model.buckets import hybrid_bucket, profile_list
 from pytest_nvfp4.model.flashinfer import judge_flashinfer_object
 from pytest_nvfp4.model.json_text import Number, Object, Value
 from pytest_nvfp4.model.native import judge_native_object, read_object
-from pytest_nvfp4.plans import PlanMap, difference_table, differences, tactic_name
+from pytest_nvfp4.plans import PlanMap
 
 NATIVE, FLASHINFER = "native", "FlashInfer"
-_ROWS = 20
-_ALL = 10**9
-_LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A file that was read: its dialect (None where it has none), environment and verdict."""
+class CacheFile:
+    """A file that was read.
+
+    `dialect` is `NATIVE` or `FLASHINFER`, None where the file holds no JSON object; `metadata` are
+    the texts and numbers of the document's environment; `judgement` holds the plans or the
+    findings.
+    """
 
     path: str
     dialect: str | None
@@ -32,34 +31,42 @@ class Checked:
     judgement: Judgement
 
 
-def check(path: str, expected: Mapping[str, object] | None = None) -> Checked:
-    """Read a file of either dialect and judge it, under an environment or under its own."""
+def check(path: str, expected: Mapping[str, object] | None = None) -> CacheFile:
+    """Read a file of either dialect and judge it.
+
+    `expected` is the environment to judge it under, by the names of the dialect's metadata fields;
+    with None a document is judged under its own. UsageError where `expected` lacks a field of the
+    dialect. What is wrong with the file is in the result.
+    """
     data = read_file(path)
     if isinstance(data, Finding):
-        return Checked(path, None, {}, Judgement.reject(data))
+        return CacheFile(path, None, {}, Judgement.reject(data))
     return check_bytes(path, data, expected)
 
 
-def check_bytes(path: str, data: bytes, expected: Mapping[str, object] | None = None) -> Checked:
-    """The same for a file that was read already."""
+def check_bytes(path: str, data: bytes, expected: Mapping[str, object] | None = None) -> CacheFile:
+    """Judge the bytes of a file that was read already, as `check` does."""
     root, findings = read_object(data)
     if root is None:
-        return Checked(path, None, {}, Judgement.reject(*findings))
+        return CacheFile(path, None, {}, Judgement.reject(*findings))
     dialect = NATIVE if root.get("plans") else FLASHINFER
     judge = judge_native_object if dialect == NATIVE else judge_flashinfer_object
     environment = _for_dialect(expected, dialect)
     judgement = judge(root, findings, environment)  # type: ignore[arg-type]
-    return Checked(path, dialect, _metadata(root), judgement)
+    return CacheFile(path, dialect, _metadata(root), judgement)
 
 
 def read_plans(path: str | os.PathLike[str]) -> PlanMap:
-    """The plans of a cache file of either dialect; ValueError of one sentence where it is wrong."""
-    checked = check(os.fspath(path))
-    findings = checked.judgement.findings
+    """The plans of a cache file of either dialect, judged under its own environment.
+
+    UsageError, a ValueError, with the first finding where the file is rejected.
+    """
+    file = check(os.fspath(path))
+    findings = file.judgement.findings
     if findings:
-        more = f" (and {len(findings) - 1} more findings)" if len(findings) > 1 else ""
-        raise ValueError(f"{checked.path}: {findings[0]}{more}")
-    return checked.judgement.plans
+        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+        raise UsageError(f"{file.path}: {findings[0]}{more}")
+    return file.judgement.plans
 
 
 def read_file(path: str) -> bytes | Finding:
@@ -82,110 +89,6 @@ def read_file(path: str) -> bytes | Finding:
             return Finding(("unreadable",), "", f"cannot read {path}: {error.strerror}")
 
 
-def report(checked: Checked, *, everything: bool = False) -> Iterator[str]:
-    """The report on a file; of long lists and long strings the beginning, unless `everything`."""
-    for line in _report(checked, _ALL if everything else _ROWS):
-        yield line if everything or len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
-
-
-def _report(checked: Checked, rows: int) -> Iterator[str]:
-    judgement = checked.judgement
-    dialect = f"{checked.dialect} document" if checked.dialect else "no document"
-    if judgement.accepted:
-        foreign = f", {judgement.ignored} foreign entries" if judgement.ignored else ""
-        yield f"{checked.path}: {dialect}, accepted: {len(judgement.plans)} plans{foreign}"
-    else:
-        count = len(judgement.findings)
-        yield f"{checked.path}: {dialect}, rejected: {count} finding{'s' * (count > 1)}"
-        yield from _capped((f"  {finding}" for finding in judgement.findings), rows)
-    if checked.metadata:
-        yield ""
-        width = max(map(len, checked.metadata))
-        for name, value in checked.metadata.items():
-            yield f"  {name:<{width}}  {value}"
-    if judgement.plans:
-        yield ""
-        yield from _capped(coverage(judgement.plans), 3 * rows)
-        yield ""
-        yield from _capped(missing(judgement.plans), rows)
-        yield from _capped(against_oracle(judgement.plans), rows)
-
-
-def _capped(lines: Iterable[str], most: int) -> Iterator[str]:
-    """The first lines, and how many more there are."""
-    rest = iter(lines)
-    yield from itertools.islice(rest, most)
-    more = sum(1 for _ in rest)
-    if more:
-        yield f"… and {more} more lines; --all shows them"
-
-
-def coverage(plans: PlanMap) -> Iterator[str]:
-    """Tables of tactic ids, M buckets by shapes, and then the names of the tactics that occur."""
-    shapes = sorted({(key.n, key.k) for key in plans})
-    buckets = sorted({key.m for key in plans})
-    for start in range(0, len(shapes), 5):
-        block = shapes[start : start + 5]
-        yield f"{'M | NxK':>9}" + "".join(f"{f'{n}x{k}':>14}" for n, k in block)
-        for m in buckets:
-            cells = (plans.get((m, n, k)) for n, k in block)  # type: ignore[call-overload]
-            yield f"{m:>9}" + "".join(f"{'·' if cell is None else cell:>14}" for cell in cells)
-        yield ""
-    used = sorted(set(plans.values()))
-    names = [f"{tactic:>3} {tactic_name(tactic)}" for tactic in used]
-    half = (len(names) + 1) // 2
-    for left, right in zip(names[:half], [*names[half:], ""][:half], strict=True):
-        yield f"  {left:<38}{right}".rstrip()
-
-
-def missing(plans: PlanMap) -> Iterator[str]:
-    """One line per shape that lacks profiles which other shapes of the file have tuned."""
-    largest = max(key.m for key in plans)
-    profiles = sorted({hybrid_bucket(m) for m in profile_list(largest)})
-    shapes = sorted({(key.n, key.k) for key in plans})
-    complete = True
-    for n, k in shapes:
-        absent = [m for m in profiles if (m, n, k) not in plans]
-        if absent:
-            complete = False
-            listed = ", ".join(map(str, absent[:8])) + (", …" if len(absent) > 8 else "")
-            yield f"missing: N {n}, K {k} has no plan for M {listed} ({len(absent)} profiles)"
-    if complete:
-        yield f"complete: {len(shapes)} shapes × {len(profiles)} profiles up to M {largest}"
-
-
-def against_oracle(plans: PlanMap) -> Iterator[str]:
-    """How the plans differ from the binding oracle where they share keys with it."""
-    binding = oracle.load().plans
-    shared = plans.keys() & binding.keys()
-    if not shared:
-        yield "oracle: no plan in common with the binding oracle"
-        return
-    changes = [c for c in differences(binding, plans) if c.key in shared]
-    if not changes:
-        yield f"oracle: the same tactic for all {len(shared)} plans in common"
-        return
-    yield f"oracle: another tactic for {len(changes)} of {len(shared)} plans in common"
-    yield from difference_table(changes, "oracle", "this file")
-
-
-def compare(left: Checked, right: Checked, *, everything: bool = False) -> Iterator[str]:
-    """How two accepted files differ: environments first, then plans; nothing where they do not."""
-    return _capped(_differences(left, right), _ALL if everything else 3 * _ROWS)
-
-
-def _differences(left: Checked, right: Checked) -> Iterator[str]:
-    for name in sorted(left.metadata.keys() | right.metadata.keys()):
-        ours, theirs = left.metadata.get(name, "—"), right.metadata.get(name, "—")
-        if ours != theirs:
-            yield f"{name}: {ours} | {theirs}"
-    changes = differences(left.judgement.plans, right.judgement.plans)
-    if changes:
-        total = len(left.judgement.plans.keys() | right.judgement.plans.keys())
-        yield f"plans: {len(changes)} of {total} differ"
-        yield from difference_table(changes, Path(left.path).name, Path(right.path).name)
-
-
 def _metadata(root: Value) -> dict[str, object]:
     """The document's metadata as far as it can be shown."""
     if not isinstance(root, Object):
@@ -204,13 +107,13 @@ def _metadata(root: Value) -> dict[str, object]:
 def _for_dialect(
     expected: Mapping[str, object] | None, dialect: str | None
 ) -> Mapping[str, object] | None:
-    """The expected environment, if it is one of this dialect; ValueError if it is not."""
+    """The expected environment, if it is one of this dialect; UsageError if it is not."""
     if expected is None:
         return None
     fields = set(facts.NATIVE_METADATA if dialect == NATIVE else facts.FLASHINFER_METADATA)
     lacking = sorted(fields - expected.keys())
     if lacking:
-        raise ValueError(
+        raise UsageError(
             f"the expected environment has no {lacking[0]}, which a {dialect} document needs"
         )
     return expected

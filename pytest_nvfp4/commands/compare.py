@@ -1,74 +1,70 @@
-"""Compare reports and cache files for somebody: read what was named, show it, write the page."""
+"""``nvfp4-conformance compare``: reports side by side, in the terminal and as a page."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pytest_nvfp4 import oracle
-from pytest_nvfp4.cache_files import reader as checking
-from pytest_nvfp4.specification import contracts
-from pytest_nvfp4.views import comparison as compare
-from pytest_nvfp4.views import marks, matrix, page
+from pytest_nvfp4.commands import arguments, output
+from pytest_nvfp4.errors import UsageError
 
-MOST_MAPS = 8
+if TYPE_CHECKING:
+    from pytest_nvfp4.views.comparison import Comparison
 
-
-def lines(
-    reports: Sequence[str],
-    plans: Sequence[str] = (),
-    html: str | None = None,
-    *,
-    everything: bool = False,
-    colour: bool = False,
-    ascii_only: bool = False,
-) -> Iterator[str]:
-    """The matrix of reports, a line each; with `html`, the page is written first.
-
-    `reports` and `plans` hold paths, each of them with `NAME=` before it where it needs a name.
-    ValueError, one sentence, for whatever cannot be used.
-    """
-    comparison = compare.read(reports, contracts.packaged())
-    if html is not None:
-        _write(Path(html), comparison, plans)
-    elif plans:
-        raise ValueError("--plans is shown on the page only; add --html FILE.html")
-    for line in matrix.lines(comparison, ascii_only=ascii_only, everything=everything):
-        yield marks.painted(line) if colour else marks.plain([line]).rstrip()
+SUMMARY = "show reports side by side, in the terminal and as a page"
 
 
-def base_map() -> page.NamedMap:
-    """The binding oracle, which every plan map can be held against."""
-    binding = oracle.load()
-    return page.NamedMap("oracle", binding.plans, binding.metadata)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the reports, the page and the colours."""
+    parser.add_argument("reports", nargs="+", metavar="[NAME=]REPORT", help="1 to 8 reports")
+    parser.add_argument("--html", metavar="FILE.html", help="also write one self-contained page")
+    parser.add_argument(
+        "--plans",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="a cache file to show on the page beside the oracle; repeatable",
+    )
+    arguments.add_all(parser, "every contract, also those on which all reports agree")
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="(auto)"
+    )
 
 
-def read_maps(plans: Sequence[str]) -> list[page.NamedMap]:
-    """The oracle and the plan maps in cache files of either dialect, each under a name of its own.
+def execute(options: argparse.Namespace) -> int:
+    """Compare reports contract by contract; with --html also as a page that needs nothing else."""
+    from pytest_nvfp4.commands.named_files import read_reports
+    from pytest_nvfp4.specification.contracts import packaged
+    from pytest_nvfp4.views import marks, matrix
 
-    A file is named after itself unless `NAME=` says otherwise. ValueError, one sentence.
-    """
-    if len(plans) > MOST_MAPS:
-        raise ValueError(f"{len(plans)} plan maps are given; a page shows up to {MOST_MAPS}")
-    maps = [base_map()]
-    for label, file in map(compare.named, plans):
-        checked = checking.check(file)
-        if not checked.judgement.accepted:
-            raise ValueError(f"{file} is rejected: {checked.judgement.findings[0]}")
-        name = label or Path(file).name
-        if name in {known.name for known in maps}:
-            raise ValueError(
-                f"two plan maps are called {name!r}; give each a name of its own, "
-                f"as in --plans new={file}"
-            )
-        maps.append(page.NamedMap(name, checked.judgement.plans, checked.metadata))
-    return maps
+    comparison = read_reports(options.reports, packaged())
+    if options.html is not None:
+        _write(Path(options.html), comparison, options.plans)
+    elif options.plans:
+        raise UsageError("--plans is shown on the page only; add --html FILE.html")
+    colour = output.colour(options.color)
+    shown = matrix.lines(
+        comparison,
+        width=output.width(),
+        ascii_only=output.ascii_only(),
+        everything=options.all,
+    )
+    for line in shown:
+        print(marks.painted(line) if colour else marks.plain([line]).rstrip())
+    return 0
 
 
-def _write(path: Path, comparison: compare.Comparison, plans: Sequence[str]) -> None:
+def _write(path: Path, comparison: Comparison, plans: Sequence[str]) -> None:
+    from pytest_nvfp4.commands.named_files import read_maps
+    from pytest_nvfp4.views import page
+
     if path.suffix not in (".html", ".htm"):
-        raise ValueError(f"--html is {str(path)!r}; its name must end in .html")
+        raise UsageError(f"--html is {str(path)!r}; its name must end in .html")
     maps = read_maps(plans)
     try:
         page.write(path, comparison, maps)
     except OSError as error:
         why = f"{error.strerror} ({error.filename})"
-        raise ValueError(f"cannot write {path}: {why}") from None
+        raise UsageError(f"cannot write {path}: {why}") from None

@@ -5,19 +5,19 @@ module that has the two functions.
 
 ``load(path)``
     returns the plans of a file: a mapping ``{(m, n, k): tactic}``, or rows, each ``(m, n, k,
-    tactic)`` or a mapping with these names. K is unpacked. None, ValueError, OSError and the
-    exception types in the optional attribute ``refusals`` refuse the file.
+    tactic)`` or a mapping with these names. K is the unpacked extent. Returning None rejects the
+    file, and so does raising ValueError, OSError or a type in the optional attribute ``refusals``.
 ``save(path, plans)``
-    writes plans, ``{(m, n, k): tactic}``, as a native document. A pure reader does without.
+    writes plans, ``{(m, n, k): tactic}``, as a native document. A pure reader has no ``save``.
 
-Either may also have a parameter named ``metadata``, ``expected`` or ``environment``, and is given
-the fields of the environment then. The optional attributes ``native_metadata`` and
-``import_metadata`` are the environments that the cache itself expects in files.
+Either may have a parameter named ``metadata``, ``expected`` or ``environment``, which gets the
+fields of the environment. The optional attributes ``native_metadata`` and ``import_metadata`` are
+the environments that the cache expects in files.
 
-Which capabilities are claimed is found out: a small good document of each dialect is loaded, and
-one is saved. Where the cache refuses a file without naming a code and a member, the model names
-them here, and it counts the entries of other operations; so for such a cache the suite proves that
-it refuses and ignores, and not that it says why and how many.
+The capabilities are probed: a small good document of each dialect is loaded, and one is saved.
+Where the cache rejects a file without a code and a member, the model supplies both, and it counts
+the entries of other operations; so for such a cache the suite proves that it rejects and ignores,
+but not that it reports why and how many.
 """
 
 import inspect
@@ -28,12 +28,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.implementations.interface import decode_plans
+from pytest_nvfp4.implementations.plain_data import decode
 from pytest_nvfp4.model import Judgement, documents, facts, judge_flashinfer, judge_native
 from pytest_nvfp4.plans import PlanKey, PlanMap
 
 ENVIRONMENT = ("metadata", "expected", "environment")
-"""The names by which a parameter asks for the environment's fields."""
+"""The names of a parameter that gets the environment's fields."""
 
 _NATIVE_METADATA = {
     name: "not-applicable" if kind == facts.STR else 1
@@ -53,7 +53,7 @@ class LoadSaveError(Exception):
 
 
 class Refused(Exception):  # noqa: N818 - a rejection is an answer and no error
-    """The cache refused; the code and the member are the model's."""
+    """The cache rejected a file; the code and the member are the model's."""
 
     def __init__(self, code: str, member: str, message: str):
         super().__init__(message)
@@ -61,7 +61,7 @@ class Refused(Exception):  # noqa: N818 - a rejection is an answer and no error
 
 
 class LoadSave:
-    """The operations that two functions can answer; `describe` claims what they were seen to do."""
+    """The operations that two functions can perform; `describe` claims what the probe saw work."""
 
     def __init__(self, cache: object, name: str):
         """Take the functions of `cache`; LoadSaveError where they cannot be called."""
@@ -76,12 +76,12 @@ class LoadSave:
         self._import = _environment(cache, "import_metadata", _IMPORT_METADATA, name)
 
     def describe(self) -> dict[str, Any]:
-        """Who this is; the language says that an adapter was made up for it.
+        """The description; its language says that there is no adapter of the cache's own.
 
-        Only this tries the functions: a process that is started to see one operation fail must not
-        fail before it. LoadSaveError, one sentence, where they do nothing that could be claimed.
+        Only this operation probes the functions: in a process that is started to see one operation
+        fail, nothing may fail before it. LoadSaveError where nothing can be claimed.
         """
-        claims = self._found_out()
+        claims = self._probed_capabilities()
         return {
             "protocol": 1,
             "name": self._name,
@@ -118,10 +118,10 @@ class LoadSave:
         self._store(path, document)
         return {"plans": len(_judged(path, document["_metadata"], judge_native).plans)}
 
-    # What the functions do
+    # --- Probing and calling the functions
 
-    def _found_out(self) -> list[str]:
-        """The capabilities that the functions show with good input."""
+    def _probed_capabilities(self) -> list[str]:
+        """The capabilities that work with good documents."""
         imported = documents.flashinfer_bytes(self._import, _EXAMPLE)
         own = documents.native_bytes(documents.native(self._native, _EXAMPLE))
         with tempfile.TemporaryDirectory(prefix="nvfp4-") as folder:
@@ -145,16 +145,18 @@ class LoadSave:
         return claims
 
     def _try_load(self, path: str, content: bytes, metadata: Mapping[str, Any]) -> str:
-        """What is wrong with loading a good document; empty where nothing is."""
+        """The problem with loading a good document, or an empty text."""
         Path(path).write_bytes(content)
         try:
-            found = decode_plans(_as_rows(self._load(path, **_asked(self._load, metadata))))
+            found = decode(
+                _as_rows(self._load(path, **_environment_arguments(self._load, metadata))), PlanMap
+            )
         except Exception as error:
             return f"raised {type(error).__name__}: {error}"
-        return "" if found == _EXAMPLE else f"gave {dict(found)!r:.120}"
+        return "" if found == _EXAMPLE else f"returned {dict(found)!r:.120}"
 
     def _try_save(self, path: str) -> str:
-        """What is wrong with saving; empty where nothing is."""
+        """The problem with saving, or an empty text."""
         Path(path).unlink()
         try:
             self._store(path, documents.native(self._native, _EXAMPLE))
@@ -162,16 +164,20 @@ class LoadSave:
         except Exception as error:
             return f"save raised {type(error).__name__}: {error}"
         if not judgement.accepted:
-            return f"what it saves is no native document ({judgement.findings[0]})"
-        return "" if judgement.plans == _EXAMPLE else "it saves other plans than it was given"
+            return f"what it saves is not a native document ({judgement.findings[0]})"
+        return (
+            ""
+            if judgement.plans == _EXAMPLE
+            else "it saves plans that differ from those it was given"
+        )
 
     def _read(self, path: str, expected: dict[str, Any], judge: Judge) -> dict[str, Any]:
         try:
-            found = self._load(path, **_asked(self._load, expected))
+            found = self._load(path, **_environment_arguments(self._load, expected))
             if found is None:
                 raise ValueError("load returned None")
         except self._refusals as error:
-            raise _named(error, _fault(path, expected, judge)) from error
+            raise _rejection(error, _fault(path, expected, judge)) from error
         return {"plans": _as_rows(found), "ignored": 0}
 
     def _store(self, path: str, document: dict[str, Any]) -> None:
@@ -179,12 +185,12 @@ class LoadSave:
         metadata = document["_metadata"]
         plans = {tuple(key): tactic for key, tactic in documents.native_plans(document).items()}
         try:
-            self._save(path, plans, **_asked(self._save, metadata))
+            self._save(path, plans, **_environment_arguments(self._save, metadata))
         except self._refusals as error:
             fault = _fault(path, metadata, judge_native) if os.path.lexists(path) else None
             if isinstance(error, OSError) and (fault is None or fault[0] != "not-regular"):
                 fault = ("publication", path)
-            raise _named(error, fault) from error
+            raise _rejection(error, fault) from error
 
 
 def _function(cache: object, name: str, owner: str, *arguments: str) -> Callable[..., Any]:
@@ -192,23 +198,25 @@ def _function(cache: object, name: str, owner: str, *arguments: str) -> Callable
     function: Callable[..., Any] | None = getattr(cache, name, None)
     wanted = f"{name}({', '.join(arguments)})"
     if not callable(function):
-        raise LoadSaveError(f"{name!r} of {owner!r} is no function; it must be {wanted}")
+        raise LoadSaveError(f"{name!r} of {owner!r} is not a function; it must be {wanted}")
     try:
         signature = inspect.signature(function)
-    except ValueError:  # a built-in that does not tell
+    except ValueError:  # a built-in function without a signature
         return function
     try:
-        signature.bind(*arguments, **_asked(function, {}))
+        signature.bind(*arguments, **_environment_arguments(function, {}))
     except TypeError as error:
         raise LoadSaveError(
-            f"{name!r} of {owner!r} is {name}{signature}; it must be {wanted}, and may ask for "
-            f"metadata: {error}"
+            f"{name!r} of {owner!r} is {name}{signature}; it must be {wanted}, and may have a "
+            f"parameter metadata: {error}"
         ) from None
     return function
 
 
-def _asked(function: Callable[..., Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The environment as a keyword argument, where the function has a parameter for it."""
+def _environment_arguments(
+    function: Callable[..., Any], metadata: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The keyword arguments for a function that has a parameter for the environment."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
@@ -238,7 +246,7 @@ def _environment(
 
 
 def _as_rows(found: Any) -> list[dict[str, Any]]:
-    """What `load` returned, as the interface spells plans; their numbers are taken as they are."""
+    """What `load` returned, as plan rows of the interface, with their numbers unchanged."""
     try:
         if isinstance(found, Mapping):
             found = [(*key, tactic) for key, tactic in found.items()]
@@ -256,13 +264,13 @@ def _as_rows(found: Any) -> list[dict[str, Any]]:
 
 
 def _judged(path: str, expected: Mapping[str, Any], judge: Judge) -> Judgement:
-    """The model's verdict on what is a regular file now."""
+    """The model's verdict on a regular file; on anything else, that on no content."""
     regular = os.path.isfile(path)
     return judge(Path(path).read_bytes() if regular else b"", expected)
 
 
 def _fault(path: str, expected: Mapping[str, Any], judge: Judge) -> tuple[str, str] | None:
-    """What the model would refuse a file for: a code and a member; None where it would not."""
+    """The code and the member for which the model rejects a file; None where it accepts it."""
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -275,8 +283,8 @@ def _fault(path: str, expected: Mapping[str, Any], judge: Judge) -> tuple[str, s
     return (findings[0].codes[0], findings[0].member) if findings else None
 
 
-def _named(error: Exception, fault: tuple[str, str] | None) -> Exception:
-    """The refusal with a code and a member: its own, or the model's, or none that is right."""
+def _rejection(error: Exception, fault: tuple[str, str] | None) -> Exception:
+    """The rejection with a code and a member: its own, the model's, or a code of no contract."""
     if isinstance(getattr(error, "code", None), str) and isinstance(
         getattr(error, "member", None), str
     ):

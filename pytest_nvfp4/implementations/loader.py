@@ -1,15 +1,15 @@
-"""Find an implementation by what the user typed.
+"""Find an implementation by the name that the user typed.
 
 ``reference``
     a name that some distribution registers in the entry-point group ``nvfp4.implementations``, or
-    in ``nvfp4.served`` for a Python adapter that changes the process it runs in: it always gets one
-    of its own
+    in ``nvfp4.served`` for a Python adapter that changes its process: that one always runs in a
+    process of its own
 ``package.module:attribute``
     a Python adapter: an object with the operations, or a class or function that makes one;
     the module may lie in the current directory. An object or module with only ``load`` and ``save``
-    will do for the documents (see `load_save`); such a module can be named alone
+    is enough for the document contracts (see `load_save`); such a module can be named alone
 ``exec:./adapter --flag``
-    an executable that speaks JSON lines, with its arguments in shell quoting (no shell runs it)
+    an executable that speaks JSON lines, with arguments in shell quoting (no shell runs it)
 """
 
 import difflib
@@ -26,24 +26,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nvfp4.implementations.interface import OPERATIONS
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.implementations.load_save import LoadSave, LoadSaveError
+from pytest_nvfp4.implementations.operations import OPERATIONS
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES, InProcess, JsonLines
 
 GROUP = "nvfp4.implementations"
 SERVED = "nvfp4.served"
 
 
-class TargetError(Exception):
-    """The implementation that the user named cannot be found; the message is for the user."""
+class TargetError(UsageError):
+    """The named implementation cannot be found or made; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An implementation that was found: what the user typed, and how to reach it.
+    """An implementation that was found: the name that the user typed, and how to reach it.
 
-    `reference` is the ``module:attribute`` of a Python adapter, None for an executable; one that is
-    `served` is driven in a process of its own alone.
+    `reference` is the ``module:attribute`` of a Python adapter, None for an executable; a `served`
+    one is driven only in a process of its own.
     """
 
     text: str
@@ -78,7 +79,7 @@ class Target:
         return found
 
     def source(self) -> tuple[Path, int] | None:
-        """The file and the line where the adapter is written, as far as one can tell."""
+        """The file and the line of the adapter's source; None where they are unknown."""
         if self.reference is None:
             return next(((Path(word), 1) for word in self.command if _is_text(word)), None)
         try:
@@ -164,7 +165,7 @@ def load(text: str) -> Target:
 
 
 def _is_text(word: str) -> bool:
-    """Whether a word of a command names a file that somebody has written by hand."""
+    """Whether a word of a command names a text file."""
     try:
         if not os.path.isfile(word):
             return False
@@ -175,8 +176,8 @@ def _is_text(word: str) -> bool:
 
 
 def _is_module(text: str) -> bool:
-    """Whether a module has this name; importing its parents, if it has any, may fail."""
-    _look_here_too()
+    """Whether there is a module of this name; importing its parent packages may fail."""
+    _search_current_folder()
     try:
         return (
             all(part.isidentifier() for part in text.split("."))
@@ -186,15 +187,15 @@ def _is_module(text: str) -> bool:
         return False
 
 
-def _look_here_too() -> None:
-    """Find a module beside the user too, after everything that is installed."""
+def _search_current_folder() -> None:
+    """Let modules of the current folder be found, after everything that is installed."""
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
 
 
 def _python(text: str, reference: str, *, served: bool = False) -> Target:
-    _look_here_too()
+    _search_current_folder()
     server = (sys.executable, "-m", "pytest_nvfp4.implementations.server", text)
     return Target(text, reference, server, served)
 

@@ -8,30 +8,33 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from pytest_nvfp4.implementations.interface import OPERATIONS, SubjectError, UnsupportedError
 from pytest_nvfp4.implementations.loader import TargetError, load
+from pytest_nvfp4.implementations.messages import SubjectError, UnsupportedError
+from pytest_nvfp4.implementations.operations import OPERATIONS
+from pytest_nvfp4.implementations.plain_data import decode
 from pytest_nvfp4.implementations.transports import InProcess
 
 
 def reply_to(line: bytes, transport: InProcess) -> dict[str, Any]:
-    """Answer one request line; a malformed request is answered with an error, never raised."""
+    """The reply to one request line; a malformed request gets an error reply."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
         return {"seq": None, "error": "the request is not one line of JSON"}
     if not isinstance(request, dict):
-        return {"seq": None, "error": "the request is no JSON object"}
+        return {"seq": None, "error": "the request is not a JSON object"}
     sequence = request.pop("seq", None)
     if type(sequence) is not int:
-        return {"seq": None, "error": "seq is missing or no integer"}
+        return {"seq": None, "error": "seq is missing or not an integer"}
     operation = request.pop("op", None)
     if not isinstance(operation, str) or operation not in OPERATIONS:
         return {"seq": sequence, "error": f"unsupported operation {operation!r:.60}"}
-    if problem := _arguments_problem(operation, request):
-        return {"seq": sequence, "error": problem}
+    try:
+        decode(request, OPERATIONS[operation].arguments)
+    except ValueError as error:
+        return {"seq": sequence, "error": f"the arguments of {operation} are wrong: {error}"}
     try:
         kind, data = transport.call(operation, request)
     except UnsupportedError as error:
@@ -43,17 +46,6 @@ def reply_to(line: bytes, transport: InProcess) -> dict[str, Any]:
     return {"seq": sequence, kind: data}
 
 
-def _arguments_problem(operation: str, arguments: Mapping[str, Any]) -> str | None:
-    needed = set(OPERATIONS[operation])
-    for names, verb in (
-        (needed - arguments.keys(), "lacks"),
-        (arguments.keys() - needed, "has no"),
-    ):
-        if names:
-            return f"{operation} {verb} argument {min(names)}"
-    return None
-
-
 def serve(transport: InProcess, requests: BinaryIO, replies: BinaryIO) -> None:
     """Answer requests until they end."""
     for line in requests:
@@ -62,7 +54,7 @@ def serve(transport: InProcess, requests: BinaryIO, replies: BinaryIO) -> None:
             text = json.dumps(reply)
         except (TypeError, ValueError) as error:
             text = json.dumps(
-                {"seq": reply["seq"], "error": f"the answer is no plain data: {error}"}
+                {"seq": reply["seq"], "error": f"the answer is not plain data: {error}"}
             )
         replies.write(text.encode() + b"\n")
         replies.flush()
@@ -73,7 +65,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m pytest_nvfp4.implementations.server SPEC", file=sys.stderr)
         return 4
-    # Keep the protocol's channel to ourselves; prints of the adapter go to standard error.
+    # Replies go to a descriptor of their own; what the adapter prints goes to standard error.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:

@@ -1,26 +1,29 @@
 """The smoke test: does the adapter work at all? It runs before the suite and judges no contract."""
 
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.implementations.interface import (
-    CAPABILITIES,
-    OPERATIONS,
+from pytest_nvfp4.implementations.loader import Target, TargetError, load
+from pytest_nvfp4.implementations.messages import (
     Description,
     Rejected,
     ReportedError,
     SubjectError,
     UnsupportedError,
-    encode_tactic,
 )
-from pytest_nvfp4.implementations.subject import Subject
+from pytest_nvfp4.implementations.operations import CAPABILITIES, OPERATIONS, Operation, Sample
+from pytest_nvfp4.implementations.plain_data import encode
+from pytest_nvfp4.implementations.subject import Subject, Transport, describe
+from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.model import documents
 from pytest_nvfp4.plans import TACTICS, PlanKey, PlanMap
 
-_OF_A_SESSION = ("plans", "stats", "trace", "times", "fingerprint", "close")
+PROBE_SECONDS = 10.0
+"""Seconds for one answer of an operation that is not claimed: no run has to wait for it."""
+
 _PLANS = PlanMap([(PlanKey(1, 256, 128), 4), (PlanKey(512, 256, 128), 24)])
 
 
@@ -28,7 +31,8 @@ _PLANS = PlanMap([(PlanKey(1, 256, 128), 4), (PlanKey(512, 256, 128), 24)])
 class Check:
     """One step of the smoke test; `problem` is None where it went well.
 
-    `in_step` is false where the adapter did not even report its failure: it hung, died or babbled.
+    `in_step` is false where the adapter did not even report its failure: it hung, died, or wrote
+    something else than a reply.
     """
 
     operation: str
@@ -36,31 +40,100 @@ class Check:
     in_step: bool = True
 
 
-def smoke(subject: Subject, description: Description) -> list[Check]:
-    """Call every operation that the claimed capabilities need, once, with good input."""
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What was found: the description, None where there is none, as value and as data."""
+
+    description: Description | None
+    data: Any
+    checks: list[Check]
+
+    @property
+    def problem(self) -> str | None:
+        """The first thing that is wrong with the adapter as a sentence, and what else fails."""
+        bad = [check for check in self.checks if check.problem]
+        if not bad:
+            return None
+        others = ", ".join(check.operation for check in bad[1:])
+        return f"{bad[0].operation}: {bad[0].problem}" + (
+            f" (also failing: {others})" if others else ""
+        )
+
+    @property
+    def failing(self) -> list[str]:
+        """The claimed capabilities of which an operation failed, in the interface's order."""
+        failed = {check.operation for check in self.checks if check.problem}
+        claimed = self.description.capabilities if self.description else frozenset()
+        return [
+            name
+            for name, operations in CAPABILITIES.items()
+            if name in claimed and failed.intersection(operations)
+        ]
+
+
+def open_transport(target: Target, name: str, timeout: float) -> Transport:
+    """A transport to a fresh subject; raises TargetError where a Python adapter cannot be made."""
+    return target.in_process() if name == IN_PROCESS else target.json_lines(timeout=timeout)
+
+
+def description_of(text: str, timeout: float = 60.0) -> Description:
+    """The description of the implementation named by `text`; TargetError where there is none."""
+    target = load(text)
+    transport = open_transport(target, target.transports[0], timeout)
+    try:
+        return describe(transport)[0]
+    except SubjectError as error:
+        raise TargetError(f"{text} does not describe itself: {error}") from None
+    finally:
+        transport.close()
+
+
+def examine(target: Target, name: str, timeout: float) -> Examined:
+    """Ask for the description over one transport, then call each operation that it claims."""
+    transport = open_transport(target, name, timeout)
+    try:
+        description, data = describe(transport)
+        return Examined(
+            description, data, [Check("describe", None), *smoke(Subject(transport), description)]
+        )
+    except SubjectError as error:
+        return Examined(None, None, [Check("describe", str(error))])
+    finally:
+        transport.close()
+
+
+def smoke(
+    subject: Subject, description: Description, claims: frozenset[str] | None = None
+) -> list[Check]:
+    """Call every operation that the claims need, once, with good arguments.
+
+    `claims` are those of the description unless given.
+    """
+    claims = description.capabilities if claims is None else claims
     with tempfile.TemporaryDirectory(prefix="nvfp4-smoke-") as folder:
-        return list(_calls(subject, description, Path(folder)))
+        return list(_calls(subject, description, claims, Path(folder)))
 
 
-def failing(description: Description, checks: list[Check]) -> list[str]:
-    """The claimed capabilities of which an operation failed its step, in the interface's order."""
-    failed = {check.operation for check in checks if check.problem}
-    return [
-        name
-        for name, operations in CAPABILITIES.items()
-        if name in description.capabilities and failed.intersection(operations)
-    ]
+def unclaimed(target: Target, description: Description, timeout: float) -> list[str]:
+    """The unclaimed capabilities that answer in a process of their own."""
+    if not candidates(description):
+        return []  # nothing to start a process for
+    transport = target.json_lines(timeout=min(timeout, PROBE_SECONDS))
+    try:
+        return answering(Subject(transport), description)
+    finally:
+        transport.close()
 
 
 def answering(subject: Subject, description: Description) -> list[str]:
-    """The capabilities that are not claimed although all their operations answer good input.
+    """The capabilities that are not claimed although all their operations answer good arguments.
 
-    Only those with an operation of their own: that `warm_up` answers says nothing about frozen
-    mode. Asking ends where the adapter falls out of step.
+    Only those with an operation of their own count: that `warm_up` answers says nothing about
+    frozen mode. The calls end where the adapter falls out of step.
     """
     found = []
     for name in candidates(description):
-        checks = smoke(subject, replace(description, capabilities=frozenset({name})))
+        checks = smoke(subject, description, frozenset({name}))
         if not all(check.in_step for check in checks):
             break
         if all(check.problem is None for check in checks):
@@ -69,8 +142,7 @@ def answering(subject: Subject, description: Description) -> list[str]:
 
 
 def candidates(description: Description) -> list[str]:
-    """The unclaimed capabilities that good input can be made for from the description."""
-    shared = [operation for operations in CAPABILITIES.values() for operation in operations]
+    """The unclaimed capabilities that good arguments can be made for from the description."""
     without: set[str] = set(description.capabilities)
     if description.native_metadata is None:
         without |= {"native-document", "merge", "publication"}
@@ -78,75 +150,69 @@ def candidates(description: Description) -> list[str]:
         without.add("flashinfer-import")
     if not (description.native_metadata or {}).get("architecture"):
         without.add("device")  # there is none
-    return [
-        name
-        for name, operations in CAPABILITIES.items()
-        if name not in without and any(shared.count(operation) == 1 for operation in operations)
-    ]
+    own = {operation.capabilities[0] for operation in OPERATIONS.values() if operation.capabilities}
+    return [name for name in CAPABILITIES if name in own - without]
 
 
-def _calls(subject: Subject, description: Description, folder: Path) -> Iterator[Check]:
-    arguments = _arguments(description, folder)
-    for operation, capability in _needed(description.capabilities).items():
+def _calls(
+    subject: Subject, description: Description, claims: frozenset[str], folder: Path
+) -> Iterator[Check]:
+    samples = _samples(description, folder)
+    for operation, capability in _needed(claims).items():
+        arguments = {
+            name: samples[value] if isinstance(value, Sample) else value
+            for name, value in operation.example.items()
+        }
         problem, in_step = None, True
         try:
-            answer = subject.call(operation, **arguments[operation])
+            answer = subject.call(operation.name, **arguments)
         except UnsupportedError:
             problem = f"it is missing, though the capability {capability} is claimed"
         except SubjectError as error:
             problem, in_step = str(error), isinstance(error, ReportedError)
         else:
-            if operation == "open" and isinstance(answer, str):
-                for given in arguments.values():
-                    if given.get("session") == "":
-                        given["session"] = answer
+            if operation.name == "open" and not isinstance(answer, Rejected):
+                samples[Sample.SESSION] = answer.session
             # A session that has completed has nothing to abandon, and may say so.
-            if isinstance(answer, Rejected) and (operation, answer.code) != (
+            if isinstance(answer, Rejected) and (operation.name, answer.code) != (
                 "abandon",
                 "lifecycle",
             ):
                 problem = f"it rejected good input: {answer.message}"
-        yield Check(operation, problem, in_step)
+        yield Check(operation.name, problem, in_step)
 
 
-def _needed(claims: frozenset[str]) -> dict[str, str]:
+def _needed(claims: frozenset[str]) -> dict[Operation, str]:
     """Operation → the claimed capability that needs it, in an order that works."""
-    by = {op: claim for claim in sorted(claims) for op in CAPABILITIES[claim]}
-    if any("session" in OPERATIONS[op][:1] for op in by):
-        by.setdefault("open", by[next(op for op in by if "session" in OPERATIONS[op][:1])])
-    return {operation: by[operation] for operation in OPERATIONS if operation in by}
+    needed = {
+        operation: next(name for name in sorted(claims) if name in operation.capabilities)
+        for operation in OPERATIONS.values()
+        if claims.intersection(operation.capabilities)
+    }
+    if first := next((claim for op, claim in needed.items() if op.of_a_session), None):
+        needed.setdefault(OPERATIONS["open"], first)
+    return {op: needed[op] for op in OPERATIONS.values() if op in needed}
 
 
-def _arguments(description: Description, folder: Path) -> dict[str, dict[str, Any]]:
-    """Good arguments for every operation; an empty session is filled in once one is open."""
-    native = dict(description.native_metadata or {})
+def _samples(description: Description, folder: Path) -> dict[Sample, Any]:
+    """Good arguments; the session is there once one is open."""
+    native: Mapping[str, Any] = description.native_metadata or {}
+    imported: Mapping[str, Any] = description.import_metadata or {}
     document = documents.native(native, _PLANS) if native else {}
-    imported, own = folder / "import.json", folder / "native.json"
-    imported.write_bytes(documents.flashinfer_bytes(description.import_metadata or {}, _PLANS))
-    own.write_bytes(documents.native_bytes(document))
-    variables = {"HOME": str(folder)}
-    product, clock = {"m": 1, "n": 256, "k": 128}, {"default": 100}
+    files = {
+        Sample.NATIVE_FILE: documents.native_bytes(document),
+        Sample.FLASHINFER_FILE: documents.flashinfer_bytes(imported, _PLANS),
+    }
+    paths = {sample: folder / f"{sample.name.lower()}.json" for sample in files}
+    for sample, content in files.items():
+        paths[sample].write_bytes(content)
     return {
-        "resolve": {"environment": variables, "metadata": None},
-        "bucket": {"m": 300},
-        "profiles": {"maximum": 300},
-        "tactic_digest": {"tactics": [encode_tactic(tactic) for tactic in TACTICS]},
-        "read_native": {"path": str(own), "expected": native, "session": None},
-        "read_flashinfer": {
-            "path": str(imported),
-            "expected": dict(description.import_metadata or {}),
-            "session": None,
-        },
-        "serialize": {"document": document},
-        "merge": {"prior": document, "current": document},
-        "write_native": {"path": str(folder / "written.json"), "document": document},
-        "open": {"environment": variables},
-        "warm_up": {"session": "", "max_tokens": 1, "shapes": [[256, 128]], "timings": clock},
-        "complete": {"session": ""},
-        "abandon": {"session": ""},
-        "plan": {"session": "", **product, "capturing": False, "timings": clock},
-        "plan_many": {"session": "", "requests": [[1, 256, 128]], "load": None, "timings": clock},
-        **{name: {"session": ""} for name in _OF_A_SESSION},
-        "gemm": {"m": 1, "n": 16, "k": 16, "tactic": 0, "seed": 0, "direct_sf": True},
-        "replay": {"m": 1, "n": 16, "k": 32, "tactic": 0, "seed": 0},
+        **{sample: str(path) for sample, path in paths.items()},
+        Sample.NEW_FILE: str(folder / "written.json"),
+        Sample.DOCUMENT: document,
+        Sample.NATIVE_METADATA: dict(native),
+        Sample.IMPORT_METADATA: dict(imported),
+        Sample.VARIABLES: {"HOME": str(folder)},
+        Sample.SESSION: "",
+        Sample.TACTICS: encode(TACTICS),
     }

@@ -11,13 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_nvfp4.implementations.interface import (
+from pytest_nvfp4.implementations.messages import (
     NoAnswerError,
     ReportedError,
     SubjectError,
     UnsupportedError,
 )
-from pytest_nvfp4.implementations.subject import Answer
+from pytest_nvfp4.implementations.subject import Reply
 
 IN_PROCESS = "in process"
 JSON_LINES = "JSON lines"
@@ -31,8 +31,8 @@ class InProcess:
     """Calls the operations of a Python object.
 
     A rejection is an exception with the string attributes `code` and `member`; its `str()` is the
-    sentence. NotImplementedError says that the operation is not there yet; every other exception
-    means that the adapter broke.
+    sentence. NotImplementedError means that the operation is missing; any other exception is a
+    failure of the adapter.
     """
 
     name = IN_PROCESS
@@ -40,7 +40,7 @@ class InProcess:
     def __init__(self, adapter: object):
         self._adapter = adapter
 
-    def call(self, operation: str, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, operation: str, arguments: Mapping[str, Any]) -> Reply:
         method = getattr(self._adapter, operation, None)
         if not callable(method):
             raise UnsupportedError(f"{type(self._adapter).__name__} has no operation {operation}")
@@ -55,7 +55,7 @@ class InProcess:
             raise ReportedError(f"{operation} raised {type(error).__name__}: {error}") from error
 
     def close(self) -> None:
-        """Nothing to end: the object is the caller's."""
+        """Do nothing: the object belongs to the caller."""
 
 
 class JsonLines:
@@ -89,7 +89,7 @@ class JsonLines:
         """The process id of the running subject, None before the first call."""
         return self._process.pid if self._process else None
 
-    def call(self, operation: str, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, operation: str, arguments: Mapping[str, Any]) -> Reply:
         if self._process is None:
             self._start()
         self._sequence += 1
@@ -100,23 +100,23 @@ class JsonLines:
         except ReportedError:
             raise
         except BaseException:
-            # Whatever it was (a breach, a time-out, Ctrl-C), the stream is out of step now.
+            # After a breach, a time-out or Ctrl-C the stream is out of step.
             if self._process is not None:
                 self.close()
             raise
 
     def errors(self) -> str:
-        """What the subject has written to its standard error so far."""
+        """The subject's standard error so far."""
         self._errors.seek(0)
         return self._errors.read().decode("utf-8", "backslashreplace")
 
     def wait(self) -> None:
-        """Wait for a subject that is ending by itself, or was ended by somebody."""
+        """Wait for a subject that is about to end."""
         if self._process is not None:
             self._process.wait(self.timeout)
 
     def finish(self) -> None:
-        """Let the subject end by itself, as at the end of its input; kill it if it does not."""
+        """Close the subject's input and wait for its end; kill it after the time limit."""
         if self._process is not None:
             self._process.stdin.close()  # type: ignore[union-attr]
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -165,7 +165,7 @@ class JsonLines:
         assert self._process.stdout
         into, out = self._process.stdin.fileno(), self._process.stdout.fileno()
         if self._pending:
-            raise self._broke(f"wrote without being asked, before {operation}")
+            raise self._broke(f"wrote without a request, before {operation}")
         poll = select.poll()
         poll.register(out, select.POLLIN)
         poll.register(into, select.POLLOUT)
@@ -182,7 +182,7 @@ class JsonLines:
                     try:
                         unsent = unsent[os.write(into, unsent) :]
                     except BrokenPipeError:
-                        unsent = unsent[:0]  # it ended; its last words are still to be read
+                        unsent = unsent[:0]  # it has ended; its last output is still to be read
                 if not unsent:
                     poll.unregister(into)
             if out in events:
@@ -199,7 +199,7 @@ class JsonLines:
                 if len(self._pending) > _MAX_LINE:
                     raise self._broke(f"flooded its output while it had to answer {operation}")
 
-    def _unpack(self, line: bytes, operation: str) -> Answer:
+    def _unpack(self, line: bytes, operation: str) -> Reply:
         try:
             reply = json.loads(line)
         except (ValueError, RecursionError):
@@ -224,7 +224,7 @@ class JsonLines:
         return kind, reply[kind]
 
     def _broke(self, what: str, line: bytes = b"") -> SubjectError:
-        """Describe a breach together with how the process ended and the last that it wrote."""
+        """An error with the breach, the end of the process, and its last output."""
         assert self._process
         sentence = f"the executable {what}"
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_nvfp4.markers.fresh_process import CHILD, SNAPSHOTS, TABLE
+from pytest_nvfp4.markers.fresh_process import MARK as FRESH
+from pytest_nvfp4.markers.frozen_map import MARK as FROZEN
+from pytest_nvfp4.markers.gpu_lock import MARK as LOCK
+from pytest_nvfp4.markers.gpu_lock import OUTPUT as HOLDS
 from pytest_nvfp4.markers.options import (
     fresh_timeout,
     fresh_wanted,
@@ -14,20 +19,16 @@ from pytest_nvfp4.markers.options import (
     settings_made,
     whole_run_wanted,
 )
+from pytest_nvfp4.upstream import snapshots, workers
 
 if TYPE_CHECKING:
     from pytest_nvfp4.markers.fresh_process.fresh_tests import FreshTests
     from pytest_nvfp4.markers.fresh_process.observations import Observer
-    from pytest_nvfp4.markers.fresh_process.tables import Tables
+    from pytest_nvfp4.markers.fresh_process.table import Tables
     from pytest_nvfp4.markers.frozen_map.frozen_summary import FrozenSummary
     from pytest_nvfp4.markers.frozen_map.frozen_tests import FrozenTests
     from pytest_nvfp4.markers.gpu_lock.hold_summary import HoldSummary
     from pytest_nvfp4.markers.gpu_lock.locked_tests import LockedTests
-
-LOCK = "gpu_lock"
-FRESH = "fresh_process"
-CHILD = "nvfp4-fresh-child"  # the plugin's name in a fresh process
-FROZEN = "frozen_map"
 
 MARKERS = (
     f"{LOCK}(path=…, timeout=…, devices=…, scope='function', require_idle=False): "
@@ -35,12 +36,12 @@ MARKERS = (
     f"{FRESH}(runs=1, arms={{name: env}}, order='AB/BA', timeout=…, compare='equal', at_least=…): "
     "run in a new interpreter, once or several times, and compare what the runs record",
     f"{FROZEN}(path, complete=False, stats='auto', trace_children=False): "
-    "run on the plans of a file that nobody may change",
+    "run on the plans of a file, which must not change",
 )
 
 
 def observer(request: pytest.FixtureRequest) -> Observer:
-    """What the fixture `fresh` gives to a test."""
+    """The value of the fixture `fresh` for a test."""
     from pytest_nvfp4.markers.fresh_process.observations import Observer
 
     child = request.config.pluginmanager.get_plugin(CHILD)
@@ -52,10 +53,10 @@ def observer(request: pytest.FixtureRequest) -> Observer:
 
 
 class Markers:
-    """A plugin that notices marked tests.
+    """A plugin that finds marked tests, and loads what acts on them.
 
-    What acts on them is made by methods and not by properties: pytest 8.2 reads every attribute of
-    a plugin when it looks for fixtures.
+    That is loaded by methods and not by properties: pytest 8.2 reads every attribute of a plugin
+    when it looks for fixtures.
     """
 
     def __init__(self, config: pytest.Config):
@@ -65,7 +66,7 @@ class Markers:
         self._fresh: FreshTests | None = None
         self._tables: Tables | None = None
         self._snapshots_elsewhere = False
-        # In a fresh process, the parent holds the lock and nothing is started anew.
+        # In a fresh process, the parent holds the lock, and no further process is started.
         self._in_child = config.pluginmanager.has_plugin(CHILD)
         self._fresh_wanted = not self._in_child and fresh_wanted(config)
         self._frozen: FrozenTests | None = None
@@ -75,20 +76,21 @@ class Markers:
         self._settings = settings_made(config)
         if self._settings:
             whole_run_wanted(config)
-            lock_defaults(config)  # a mistake in them is better told now than by every worker
+            lock_defaults(config)  # a mistake is reported once here, and not by every worker
             fresh_timeout(config)
 
     def locked(self) -> LockedTests:
-        """What locks; made when it is first needed."""
+        """The plugin that locks; loaded when it is first needed."""
         if self._locked is None:
             from pytest_nvfp4.markers.gpu_lock.locked_tests import LockedTests
 
-            self._locked = LockedTests(self._config, self.holds())
+            defaults = lock_defaults(self._config)
+            self._locked = LockedTests(self._config, defaults, self.holds())
             self._config.pluginmanager.register(self._locked, "nvfp4-locked-tests")
         return self._locked
 
     def holds(self) -> HoldSummary:
-        """What gathers the holds; made when there is the first to tell of."""
+        """The summary of holds; loaded with the first hold."""
         if self._holds is None:
             from pytest_nvfp4.markers.gpu_lock.hold_summary import HoldSummary
 
@@ -96,7 +98,7 @@ class Markers:
         return self._holds
 
     def fresh(self) -> FreshTests:
-        """What runs tests in fresh processes; made when it is first needed."""
+        """The plugin that runs tests in fresh processes; loaded when it is first needed."""
         if self._fresh is None:
             from pytest_nvfp4.markers.fresh_process.fresh_tests import FreshTests
 
@@ -105,7 +107,7 @@ class Markers:
         return self._fresh
 
     def frozen(self) -> FrozenTests:
-        """What freezes; made when it is first needed."""
+        """The plugin that freezes maps; loaded when it is first needed."""
         if self._frozen is None:
             from pytest_nvfp4.markers.frozen_map.frozen_tests import FrozenTests
 
@@ -114,7 +116,7 @@ class Markers:
         return self._frozen
 
     def maps(self) -> FrozenSummary:
-        """What gathers the frozen files; made when there is the first to tell of."""
+        """The summary of frozen maps; loaded with the first map."""
         if self._maps is None:
             from pytest_nvfp4.markers.frozen_map.frozen_summary import FrozenSummary
 
@@ -132,12 +134,12 @@ class Markers:
     @pytest.hookimpl(tryfirst=True)  # before xdist starts its workers
     def pytest_sessionstart(self) -> None:
         """Hold the lock for the whole run, where that is wanted."""
-        looking = self._config.option.collectonly or hasattr(self._config, "workerinput")
-        if not looking and whole_run_wanted(self._config):
+        no_tests = self._config.getoption("--collect-only") or workers.is_worker(self._config)
+        if not no_tests and whole_run_wanted(self._config):
             self.locked().hold_run()
 
     def pytest_report_header(self) -> list[str]:
-        """Which settings were made, and where."""
+        """The settings that were made, and where."""
         return [f"nvfp4 markers: {', '.join(self._settings)}"] if self._settings else []
 
     @pytest.hookimpl(wrapper=True)
@@ -149,8 +151,8 @@ class Markers:
         problems = []
         for node in report.result or ():
             if isinstance(node, pytest.Item):
-                told = filter(None, self._problems(node))
-                problems += [f"{node.nodeid}: {problem}" for problem in told]
+                found = filter(None, self._problems(node))
+                problems += [f"{node.nodeid}: {problem}" for problem in found]
         if problems:
             report.outcome = "failed"
             report.longrepr = "\n".join(problems)
@@ -167,16 +169,15 @@ class Markers:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Load what locks and what starts processes, if there is a test for it."""
+        """Load the plugins that lock and that start processes, if there is a test for them."""
         if any(map(self._is_locked, items)):
             self.locked().choose(items)
         if any(map(self._is_fresh, items)):
-            for option in ("usepdb", "trace"):
+            for option in ("--pdb", "--trace"):
                 if self._config.getoption(option, False):
-                    name = "--pdb" if option == "usepdb" else "--trace"
                     raise pytest.UsageError(
-                        f"{name} cannot reach into the processes of {FRESH}; add --nvfp4-no-fresh "
-                        "to run those tests in this one"
+                        f"{option} cannot reach into the processes of {FRESH}; add "
+                        "--nvfp4-no-fresh to run those tests in this one"
                     )
             self.fresh().prepare()
 
@@ -195,24 +196,24 @@ class Markers:
         return None
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Freeze a map. What locks was registered later than this, so it is called before."""
+        """Freeze a map. The plugin that locks was registered after this one, so it comes first."""
         if item.get_closest_marker(FROZEN) is not None:
             self.frozen().begin(item)
 
     # --- After it
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Hear what a test's reports tell besides, from here or from an xdist worker."""
+        """Add what a test's reports have to the summaries, from here or from an xdist worker."""
         names = [name for name, _ in report.user_properties] if report.when == "teardown" else []
         if any(name.startswith(LOCK) for name in names):
             self.holds().add_reported(report)
         if any(name.startswith(FROZEN) for name in names):
             self.maps().add_reported(report)
-        if hasattr(report, "nvfp4_fresh_snapshots"):
+        if hasattr(report, SNAPSHOTS):
             self._snapshots_elsewhere = True
-        if hasattr(report, "nvfp4_fresh_table"):
+        if hasattr(report, TABLE):
             if self._tables is None:
-                from pytest_nvfp4.markers.fresh_process.tables import Tables
+                from pytest_nvfp4.markers.fresh_process.table import Tables
 
                 self._tables = Tables()
             self._tables.add(report)
@@ -221,20 +222,18 @@ class Markers:
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
         """Keep syrupy from deleting what was used in other processes."""
         if self._snapshots_elsewhere:
-            from pytest_nvfp4.markers.fresh_process.snapshots import keep_snapshots
-
-            keep_snapshots(self._config)
+            snapshots.keep_unused(self._config)
         return (yield)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Hear from an xdist worker of the holds that ended with it."""
-        output = getattr(node, "workeroutput", {})
-        if "nvfp4_holds" in output:
+        """Add the holds that ended with an xdist worker."""
+        output = workers.returned_by(node)
+        if HOLDS in output:
             self.holds().add_received(output)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Tell of the runs, of the holds, and of the frozen maps."""
+        """Write the tables of fresh runs, and the summaries of holds and of frozen maps."""
         if self._tables is not None:
             self._tables.show(terminalreporter)
         if self._holds is not None:

@@ -1,8 +1,8 @@
-"""The independent model: what the specification says about any document, decided without trust.
+"""The independent model: it judges any document by the specification.
 
-It is written from the format description alone and shares no code with any implementation, so the
-two check each other. Given bytes and an environment it finds *everything* that is wrong; an
-implementation may stop at the first thing it meets, and is right when the model found that too.
+It is written from the format description alone and shares no code with any implementation, so that
+model and implementation check each other. For bytes and an environment it finds *every* fault; an
+implementation may stop at any of them, and is right where the model has found that fault too.
 """
 
 from pytest_nvfp4.model.buckets import hybrid_bucket, profile_list

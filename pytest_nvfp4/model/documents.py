@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.fixtures.render_oracle import plan_key
 from pytest_nvfp4.model import facts
 from pytest_nvfp4.plans import PlanKey, PlanMap
 
@@ -41,6 +40,18 @@ def merged(prior: Document, current: Document) -> Document:
     """What merging two valid documents of one environment gives: the current one wins."""
     plans = dict(native_plans(prior)) | dict(native_plans(current))
     return native(current["_metadata"], PlanMap(plans))
+
+
+def plan_key(m: int, n: int, k: int) -> str:
+    """The member name of a plan, as FlashInfer 0.6.13 writes it: ``str()`` of its cache key.
+
+    `m` is the M bucket, `n` and `k` are elements of the unpacked GEMM; two E2M1 values share a byte
+    and 16 share a scale, hence K/2 and K/16.
+    """
+    packed, scales = k // 2, k // 16
+    operands = ((m, packed), (packed, n), (-1, scales), (scales, n))
+    rest = ((), (0,), (-1, n), (0,), (0,), (-1,))  # alpha, types, output, block, flag, workspace
+    return str(("fp4_gemm", facts.RUNNER, (*operands, *rest), ()))
 
 
 def flashinfer(metadata: Mapping[str, str], plans: Mapping[PlanKey, int]) -> Document:

@@ -1,7 +1,7 @@
 """The verdict on a FlashInfer 0.6.13 document: one member per plan, keyed by a tuple's text.
 
-The text is never evaluated: it either is what ``str()`` of the tuple would be, to the character, or
-the document is rejected. Source: FlashInfer autotuner.py:978-1013, 1813-1900.
+The text is never evaluated: a document is rejected unless each key is, to the character, what
+``str()`` of the tuple returns. Source: FlashInfer autotuner.py:978-1013, 1813-1900.
 """
 
 import functools
@@ -42,10 +42,10 @@ def judge_flashinfer(data: bytes, expected: Mapping[str, str] | None) -> Judgeme
 
 
 def judge_kept_flashinfer(data: bytes, expected: Mapping[str, str] | None) -> Judgement:
-    """Judge a file that some release of FlashInfer keeps for itself.
+    """Judge the own cache file of any release of FlashInfer.
 
-    Releases since 0.6.13 write how a plan was measured behind its runner and tactic; that is
-    theirs to do in their own files, and is left aside here.
+    Releases after 0.6.13 add to a plan, after runner and tactic, how it was measured; these
+    additions are ignored here.
     """
     root, findings = read_object(data, ("duplicate-member", "duplicate-plan"))
     if root is None:
@@ -104,7 +104,7 @@ def read_key(text: str) -> PlanKey | str | None:
     if max(m, n, k) > _LARGEST:
         return "a dimension exceeds 32 bits"
     if hybrid_bucket(m) != m:
-        return f"{m} is no hybrid M bucket"
+        return f"{m} is not a hybrid M bucket"
     if part["P2"] != part["P"] or part["S2"] != part["S"] or 8 * part["S"] != part["P"]:
         return "the K/2 and K/16 dimensions do not agree"
     if part["N2"] != n or part["N3"] != n:

@@ -58,9 +58,9 @@ def judge_native_object(
 def read_object(
     data: bytes, repeated: tuple[str, ...] = ("duplicate-member",)
 ) -> tuple[Object | None, list[Finding]]:
-    """The object that a document's bytes are, and what is wrong with them whatever it holds.
+    """The JSON object in a document's bytes, None without one, and the faults of its JSON text.
 
-    None for the object where there is none; `repeated` are the codes for a repeated member.
+    `repeated` are the codes for a repeated member.
     """
     if len(data) > facts.MAX_BYTES:
         return None, [too_large(len(data))]
@@ -69,7 +69,7 @@ def read_object(
     except NotJsonError as error:
         return None, [Finding(error.codes, "", str(error))]
     if not isinstance(root, Object):
-        return None, [Finding(("shape",), "", f"the document is {kind(root)}, no object")]
+        return None, [Finding(("shape",), "", f"the document is {kind(root)}, not an object")]
     findings = [
         Finding(repeated, path, "the member occurs twice; keep one")
         for path in repeated_members(root)
@@ -231,7 +231,7 @@ def _bad_value(name: str, value: int | str, shared: Mapping[str, list[Value]]) -
     if name == "runner" and value != facts.RUNNER:
         return ("unknown-runner",), f"unknown runner {value!r}; only {facts.RUNNER} is known"
     if name == "m_bucket" and (int(value) < 1 or hybrid_bucket(int(value)) != value):
-        return ("bad-plan",), f"{value} is no hybrid M bucket"
+        return ("bad-plan",), f"{value} is not a hybrid M bucket"
     if name in ("n", "k") and int(value) < 1:
         return ("bad-plan",), f"{name.upper()} must be positive, not {value}"
     if name == "k" and int(value) % 16:

@@ -1,7 +1,7 @@
-"""What an NVFP4 product must be, computed in float64 from the quantized operands alone.
+"""The exact NVFP4 product, computed in float64 from the quantized operands alone.
 
-An E2M1 value times its block's E4M3 scale, divided by the global scale, is the number that a pair
-of nibbles stands for. This module imports numpy and is itself imported only by who needs it.
+A number is an E2M1 value times the E4M3 scale of its block of 16, divided by the global scale. This
+module imports numpy, so it is imported only where products are judged.
 """
 
 from types import MappingProxyType
@@ -57,7 +57,7 @@ def _e4m3() -> Matrix:
 
 
 def dequantized(operand: Operand, k: int) -> Matrix:
-    """The operand's numbers, rows × K."""
+    """The operand's numbers as float64, rows × K; `k` in elements, a multiple of 16."""
     packed = np.frombuffer(operand.packed, np.uint8).reshape(operand.rows, k // 2)
     nibbles = np.stack([packed & 15, packed >> 4], axis=-1).reshape(operand.rows, k)
     scales = _e4m3()[np.frombuffer(operand.scales, np.uint8).reshape(operand.rows, k // 16)]
@@ -66,7 +66,10 @@ def dequantized(operand: Operand, k: int) -> Matrix:
 
 
 def relative_error(product: Product, m: int, n: int, k: int) -> float:
-    """The relative Frobenius error of an output against the float64 product of its operands."""
+    """The relative Frobenius error of an output, M × N, against the product of its operands.
+
+    `m`, `n` and `k` are in elements. Infinity where the output holds a NaN.
+    """
     a, b = dequantized(product.a, k), dequantized(product.b, k)
     # alpha undoes the global scales in the product; the numbers above are already without them.
     undone = product.alpha * product.a.global_scale * product.b.global_scale

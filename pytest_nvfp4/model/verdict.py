@@ -1,4 +1,4 @@
-"""What the model says about a document: the plans it holds, or everything that is wrong with it."""
+"""The model's judgement of a document: the plans it holds, or everything that is wrong with it."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from pytest_nvfp4.plans import PlanMap
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: the member it is wrong at, and the codes that name it correctly.
+    """One fault of a document: its member, and the rejection codes that name it correctly.
 
     More than one code is right where a fault can be seen in two ways: a tactic id of 4294967300 is
     outside its integer range and also no known tactic. The first code is the preferred one.
@@ -24,7 +24,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Accept with these plans and this many foreign operations, or reject for these findings."""
+    """An acceptance with plans and a number of ignored foreign entries, or findings."""
 
     plans: PlanMap
     ignored: int
@@ -35,7 +35,7 @@ class Judgement:
         return not self.findings
 
     def allows(self, code: str, member: str) -> bool:
-        """Whether a rejection with this code and member names something that is really wrong."""
+        """Whether a rejection with this code and member matches one of the findings."""
         return any(code in finding.codes and member == finding.member for finding in self.findings)
 
     @classmethod

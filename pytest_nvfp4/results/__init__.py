@@ -1,9 +1,7 @@
-"""How conformance results are counted, reported and shown.
+"""The data of a run: verdicts, accepted deviations, the report and the profile that it earns.
 
-Functions over frozen values; nothing here imports pytest or anything beyond the standard library.
-`contracts` is the specification, `verdicts` the counting, `marks` how verdicts look, `deviations`
-the accepted failures, `report` the JSON file, `profile` and `badge` the one-line claim, `table` the
-terminal summary and `reproducer` the files that show a failure. `compare` lays reports side by
-side, which `matrix` shows in a terminal and `page` in a browser; `verifying` and `proof` say where
-a report or a badge comes from, and `reading` reads what somebody names.
+`verdicts` counts cases, `deviations` reads and writes accepted failures, `report` builds and
+verifies the JSON report, whose form `report_format` declares, `profile` finds the claim of a badge,
+`reproducer` writes the files that show a failure, and `files` writes any file in one step.
+Nothing here imports pytest.
 """

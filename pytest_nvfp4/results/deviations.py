@@ -1,4 +1,4 @@
-"""Known deviations: failures that somebody has accepted, with a reason, and nothing more.
+"""Known deviations: accepted failures, each with its reason.
 
 A deviations file is TOML, one `[[deviation]]` per entry: `contract`, `reason`, and optionally
 `case` (a glob over case ids, "*" unless given), `link` (http or https) and `expires` (a date, the
@@ -8,20 +8,25 @@ error, and so is an entry that no longer describes a failure.
 
 import datetime
 import fnmatch
-import json
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.results.files import publish
 from pytest_nvfp4.results.verdicts import NO_TRANSPORT, CaseResult, Verdict
 from pytest_nvfp4.specification.contracts import Specification, unknown
 from pytest_nvfp4.text import clip, visible
 
 _MEMBERS = ("contract", "case", "reason", "link", "expires")
+
+_HEAD = """\
+# Accepted failures of the cache conformance suite. Each entry needs a reason, and the
+# suite reports an entry that no longer describes a failure.
+"""
 
 _LONGEST_REASON = 300
 """Columns of a message that stands in for a reason."""
@@ -82,38 +87,41 @@ class Deviations:
 
 
 def read(path: Path, *, specification: Specification, today: datetime.date) -> Deviations:
-    """The deviations in a file; ValueError, one sentence, for the first mistake in it."""
+    """The deviations in a file; UsageError for the first mistake in it.
+
+    `today` decides which entries have expired.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"The deviations file {path} cannot be read: {error}.") from error
+        raise UsageError(f"The deviations file {path} cannot be read: {error}.") from error
     return parse(text, file=str(path), specification=specification, today=today)
 
 
 def parse(
     text: str, *, file: str, specification: Specification, today: datetime.date
 ) -> Deviations:
-    """The deviations in TOML text; ValueError, one sentence, for the first mistake in it."""
+    """The deviations in TOML text; UsageError, with `file`, for the first mistake in it."""
     try:
         root = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"The deviations file {file} is not valid TOML: {error}.") from error
+        raise UsageError(f"The deviations file {file} is not valid TOML: {error}.") from error
     extra = sorted(set(root) - {"deviation"})
     if extra:
-        raise ValueError(
+        raise UsageError(
             f"The deviations file {file} has the unknown member {extra[0]!r}; "
             "it holds only [[deviation]] entries."
         )
     raw = root.get("deviation", [])
     if not (isinstance(raw, list) and all(isinstance(entry, dict) for entry in raw)):
-        raise ValueError(f"In the deviations file {file}, write each entry as [[deviation]].")
+        raise UsageError(f"In the deviations file {file}, write each entry as [[deviation]].")
     entries: list[Deviation] = []
     for number, members in enumerate(raw, start=1):
         try:
             entry = _entry(members, number, specification, today)
-            _refuse_twin(entry, entries)
+            _refuse_duplicate(entry, entries)
         except ValueError as error:
-            raise ValueError(f"{file}, deviation {number}: {error}.") from error
+            raise UsageError(f"{file}, deviation {number}: {error}.") from error
         entries.append(entry)
     return Deviations(tuple(entries), file)
 
@@ -158,31 +166,20 @@ def write(
 
 def dumps(deviations: Deviations) -> str:
     """The deviations as TOML, ending in one line feed."""
-    return "\n".join(_lines(deviations))
+    import tomli_w
+
+    entries = (tomli_w.dumps(_members(entry)) for entry in deviations.entries)
+    return "\n".join([_HEAD, *(f"[[deviation]]\n{text}" for text in entries)])
 
 
-def _lines(deviations: Deviations) -> Iterator[str]:
-    yield "# Accepted failures of the cache conformance suite. Each entry needs a reason, and the"
-    yield "# suite reports an entry that no longer describes a failure."
-    yield ""
-    for entry in deviations.entries:
-        yield "[[deviation]]"
-        yield f"contract = {_string(entry.contract)}"
-        if entry.case != "*":
-            yield f"case = {_string(entry.case)}"
-        yield f"reason = {_string(entry.reason)}"
-        if entry.link is not None:
-            yield f"link = {_string(entry.link)}"
-        if entry.expires is not None:
-            yield f"expires = {entry.expires.isoformat()}"
-        yield ""
-
-
-def _string(text: str) -> str:
-    """A TOML basic string. Lone surrogates, which TOML cannot hold, become visible escapes."""
-    clean = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    # JSON and TOML share these escapes, except that TOML also forbids a bare DEL.
-    return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _members(entry: Deviation) -> dict[str, Any]:
+    """An entry as TOML data; lone surrogates, which TOML cannot hold, become visible escapes."""
+    given = {name: getattr(entry, name) for name in _MEMBERS}
+    return {
+        name: value.encode("utf-8", "backslashreplace").decode() if name != "expires" else value
+        for name, value in given.items()
+        if value is not None and (name, value) != ("case", "*")
+    }
 
 
 def _entry(
@@ -198,7 +195,7 @@ def _entry(
     for name in ("contract", "case", "reason", "link"):
         value = members.get(name, "*")
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"{name!r} must be a string that says something")
+            raise ValueError(f"{name!r} must be a string that is not empty")
     entry = Deviation(**members, number=number)
     if entry.contract not in {contract.id for contract in specification.contracts}:
         raise ValueError(unknown(specification, entry.contract).removesuffix("."))
@@ -214,7 +211,7 @@ def _entry(
     return entry
 
 
-def _refuse_twin(entry: Deviation, earlier: Iterable[Deviation]) -> None:
+def _refuse_duplicate(entry: Deviation, earlier: Iterable[Deviation]) -> None:
     for other in earlier:
         if (other.contract, other.case) == (entry.contract, entry.case):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Writing result files so that a reader, or a run that is stopped, never leaves half of one."""
+"""Writing result files in one step: no reader sees, and no stopped run leaves, half of a file."""
 
 import os
 import secrets

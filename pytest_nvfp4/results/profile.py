@@ -1,4 +1,4 @@
-"""Which profile a run earns: the widest set of areas that an implementation claims whole.
+"""The profile that a run earns: the widest set of areas that an implementation claims whole.
 
 A contract that needs a GPU, in an area that does not, counts for itself and not for its area.
 
@@ -20,10 +20,10 @@ PROFILES = {
 }
 """What each profile adds to the one before it: areas, and contracts that count for themselves.
 
-An operator on a CPU, however good, is no device: that is what CAPT-3 is for.
+GEMM alone can pass on a CPU; CAPT-3, which captures a CUDA graph, cannot.
 """
 
-_NAMED_AREAS = 4  # more would make a badge that nobody can read
+_NAMED_AREAS = 4  # more would make a badge too long to read
 
 READS = ("NDOC", "FIMP")
 """Every profile also needs one of these, and counts each that is claimed."""
@@ -31,9 +31,9 @@ READS = ("NDOC", "FIMP")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A profile, or None where only single areas are claimed whole, with the counts over it.
+    """A profile with its counts by level; None for the profile where only areas are claimed whole.
 
-    `areas` also names the contracts that count for themselves.
+    `areas` are the ids of what is claimed whole: areas, and contracts that count for themselves.
     """
 
     profile: str | None
@@ -59,7 +59,7 @@ class Claim:
 
 def earned(results: Iterable[ContractResult]) -> Claim:
     """The widest profile of which every area is present and claimed whole."""
-    # What is only listed for the future nobody can claim.
+    # A contract that is only listed for the future cannot be claimed.
     results = tuple(result for result in results if result.contract.level != FUTURE)
     areas = tuple(dict.fromkeys(_part(result.contract) for result in results))
     partly = {_part(r.contract) for r in results if r.verdict is Verdict.NOT_CLAIMED}

@@ -2,8 +2,8 @@
 
 A report stands alone: it carries every contract's text and verdict, every case, and digests that
 tie it to the specification, to the suite's files, to the implementation and to its own content.
-`report.schema.json` describes the format; `verify` checks that a report is consistent. A digest
-shows an accident or a careless edit; it is no signature.
+`report_format` declares its form; `verify` checks that a report is consistent. A digest shows an
+accident or a careless edit; it is no signature.
 """
 
 import datetime
@@ -16,20 +16,34 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.results import schema
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.results.deviations import Deviation
 from pytest_nvfp4.results.files import publish
+from pytest_nvfp4.results.report_format import REPORT_VERSION, malformation
 from pytest_nvfp4.results.verdicts import CaseResult, ContractResult, Verdict, count, judge
 from pytest_nvfp4.specification.contracts import LEVELS, Contract, Specification, packaged
 
-REPORT_VERSION = 1
+__all__ = [
+    "REPORT_VERSION",
+    "Implementation",
+    "Run",
+    "build",
+    "contract_results",
+    "dumps",
+    "identity",
+    "inconsistencies",
+    "loads",
+    "suite_digest",
+    "verify",
+    "write",
+]
 
 _IDENTITY = ("name", "version", "language", "homepage", "capabilities")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation:
-    """What was tested. `target` is what the user typed; the rest is what it says of itself."""
+    """What was tested: `target` as the user named it, and what it reports of itself."""
 
     target: str
     name: str
@@ -43,9 +57,10 @@ class Implementation:
 class Run:
     """How it was tested.
 
-    `started` is an aware time; `seed` lies in 0 to 2^53 - 1, so that every JSON reader keeps it;
-    `selection` is what the user typed, empty for everything; `whole` says that every case of the
-    selected contracts was run to its end: nothing was deselected, and nothing stopped the run.
+    `started` is an aware time; `seconds` the wall time; `seed` lies in 0 to 2^53 - 1, so that every
+    JSON reader keeps it; `selection` are the contracts as the user named them, empty for all;
+    `whole` is true where every case of the selected contracts ran to its end: none was deselected,
+    and the run was not stopped.
     """
 
     started: datetime.datetime
@@ -102,15 +117,15 @@ def build(
         "deviations": [_deviation(deviation) for deviation in deviations],
     }
     report = _plain(report)
-    report["digest"] = digest(report)
-    found = schema.problems(report, _schema())
-    if found:
-        raise ValueError(found[0])
+    report["digest"] = _own_digest(report)
+    problem = malformation(report)
+    if problem is not None:
+        raise ValueError(problem)
     return report
 
 
 def identity(implementation: Implementation) -> str:
-    """The digest of what an implementation says of itself, as reports carry it."""
+    """The digest of what an implementation reports of itself, as in a report's `identity`."""
     return digest(_own(implementation))
 
 
@@ -131,7 +146,7 @@ def write(path: Path, report: Mapping[str, Any]) -> None:
 
 
 def loads(text: str) -> Any:
-    """JSON text as data; ValueError, one sentence, where it is not JSON or repeats a member."""
+    """JSON text as data; UsageError where it is not JSON or repeats a member."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         data = dict(pairs)
@@ -145,7 +160,7 @@ def loads(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=members, parse_constant=number)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"The report is not valid JSON: {error}.") from error
+        raise UsageError(f"The report is not valid JSON: {error}.") from error
 
 
 def verify(report: object) -> list[str]:
@@ -155,7 +170,7 @@ def verify(report: object) -> list[str]:
     package's specification, where the report names its version.
     """
     found = inconsistencies(report)
-    if isinstance(report, dict) and not schema.problems(report, _schema()):
+    if isinstance(report, dict) and malformation(report) is None:
         found += _against(packaged(), report)
     return found
 
@@ -166,15 +181,20 @@ def inconsistencies(report: object) -> list[str]:
     Any JSON data may be given. The format comes first, and nothing else is looked at before that
     is right; then the digests, the verdicts against the cases, and the counts.
     """
-    found = schema.problems(report, _schema())
-    if found or not isinstance(report, dict):
-        return found
-    rest = {name: value for name, value in report.items() if name != "digest"}
-    if report["digest"] != digest(rest):
+    problem = malformation(report)
+    if problem is not None:
+        return [problem]
+    assert isinstance(report, dict)
+    found = []
+    if report["digest"] != _own_digest(report):
         found.append("The report's digest does not match its content; it was altered.")
+    try:
+        datetime.datetime.fromisoformat(report["run"]["started"])
+    except ValueError:
+        found.append(f"The run cannot have started at {report['run']['started']}.")
     own = report["implementation"]
     if own["identity"] != digest({name: own[name] for name in _IDENTITY}):
-        found.append("The implementation's identity does not match what the report says of it.")
+        found.append("The implementation's identity does not match its description in the report.")
     results = contract_results(report)
     for result in results:
         found += _problems_of(result, own["capabilities"])
@@ -229,10 +249,8 @@ def suite_digest(folder: Traversable | None = None) -> str:
     return digest(files)
 
 
-def _schema() -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("report.schema.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
-    return data
+def _own_digest(report: Mapping[str, Any]) -> str:
+    return digest({name: value for name, value in report.items() if name != "digest"})
 
 
 def _summary(results: Iterable[ContractResult], level: str) -> dict[str, int]:

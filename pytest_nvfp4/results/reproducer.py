@@ -21,8 +21,8 @@ _DIGEST = 12
 _SHOWN = 2000
 """Characters of each file in an excerpt: enough for most documents of the suite as a whole."""
 
-# A name that needs no digest: what it was made from can be read off it, it does not look like one
-# with a digest, and it stays distinct on file systems that ignore case.
+# A name that needs no digest: it shows contract and case unaltered, does not look like a name with
+# a digest, and stays distinct on file systems that ignore case.
 _EXACT = re.compile(r"[A-Z]{4}-[0-9]+--(?!(.*-)?[0-9a-f]{12}$)[a-z0-9._-]+")
 
 
@@ -54,10 +54,9 @@ def write(
 
 
 def excerpt(path: Path) -> str:
-    """What a reader wants to see of a case's files without opening them: the requests, then the
-    document, of each the beginning and the end; empty where there is neither.
+    """The beginning and the end of a case's requests and document, as text; empty without either.
 
-    It is for reports, which travel without these files. Bytes that are not UTF-8 are escaped.
+    It is for reports, which are read without these files. Bytes that are not UTF-8 are escaped.
     """
     parts = []
     for suffix, title in ((".jsonl", "requests"), (".json", "document")):

@@ -1,4 +1,4 @@
-"""From the outcomes of single cases to one verdict for each contract.
+"""Outcomes of single cases, and the verdict of each contract that they make.
 
 Verdicts are ordered: not claimed < skipped < passed < known deviation < failed < error. A
 contract's verdict is the highest of its cases', so one failure is never outvoted, and a contract
@@ -17,17 +17,17 @@ from pytest_nvfp4.specification.contracts import FUTURE, Contract, Specification
 IN_PROCESS = "in process"
 JSON_LINES = "JSON lines"
 NO_TRANSPORT = "none"
-"""Of a case about the run itself, such as a stale deviation, that drives no implementation."""
+"""The transport of a case about the run itself, such as a stale deviation."""
 
 TRANSPORTS = (IN_PROCESS, JSON_LINES, NO_TRANSPORT)
 
 
 @functools.total_ordering
 class Verdict(enum.Enum):
-    """What is known about a case or a contract; greater is what a reader must see first.
+    """The outcome of a case or a contract; the greater one decides.
 
-    A passed verdict is greater than a skipped one: one case that ran decides over those that
-    could not. `value` is the name in reports.
+    A passed verdict is greater than a skipped one: a case that ran decides over those that could
+    not run. `value` is the name in reports.
     """
 
     NOT_CLAIMED = "not_claimed"

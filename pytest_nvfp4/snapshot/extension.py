@@ -1,9 +1,8 @@
-"""Plan maps for syrupy: how its snapshots of them are named, read and written.
+"""Plan maps for syrupy's own fixture: ``snapshot.use_extension(PlanMapExtension)``.
 
-`nvfp4_snapshot` drives this directly, and not through syrupy's session. The session is where
-syrupy finds snapshots that no test of *this process* used, and deletes them: those of tests that
-were skipped, or ran in another process. Here nothing is ever discovered, so nothing can be deleted,
-also where somebody writes ``snapshot.use_extension(PlanMapExtension)``.
+The files are those of `nvfp4_snapshot`. As a session ends, syrupy deletes the snapshots that it
+discovers and that no test of *this process* used, also those of tests that were skipped or ran in
+another process. Here nothing is ever discovered, so nothing can be deleted.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
+from syrupy.data import SnapshotCollection, SnapshotCollections
 from syrupy.extensions.base import AbstractSyrupyExtension
 from syrupy.location import PyTestLocation
 from syrupy.types import SerializedData, SnapshotIndex
 
-from pytest_nvfp4.plans import PlanMap, as_plan_map
-from pytest_nvfp4.results.files import publish
+from pytest_nvfp4.plans import as_plan_map
 from pytest_nvfp4.snapshot import names, plan_text
-from pytest_nvfp4.snapshot.comparison import SnapshotError, difference_lines
+from pytest_nvfp4.snapshot.comparison import difference_lines
+from pytest_nvfp4.snapshot.storage import read_maps, write_maps
 
 _SEPARATOR = "#"
 
@@ -105,50 +104,3 @@ class PlanMapExtension(AbstractSyrupyExtension):
         if snapshot_data:
             snapshot, given = map(plan_text.parse_rows, (str(snapshot_data), str(serialized_data)))
             yield from difference_lines(snapshot, given)
-
-
-class Shelf:
-    """A test's maps by label, through the extension."""
-
-    def __init__(self, location: PyTestLocation):
-        self._extension = PlanMapExtension()
-        self._location = location
-        self._test = names.id_within_module(location.item)
-        self.path = Path(self._extension.get_location(test_location=location, index=0))
-
-    def read(self) -> dict[str, PlanMap]:
-        """All maps of the test; SnapshotError for a file that is not canonical."""
-        return read_maps(self.path, self._test)
-
-    def write(self, maps: dict[str, PlanMap]) -> None:
-        """Write these maps of the test, and keep its others."""
-        collection = SnapshotCollection(location=str(self.path))
-        for label, plans in maps.items():
-            name = self._extension.get_snapshot_name(test_location=self._location, index=label)
-            collection.add(Snapshot(name=name, data=self._extension.serialize(plans)))
-        self._extension.write_snapshot_collection(snapshot_collection=collection)
-
-
-def read_maps(path: Path, test: str) -> dict[str, PlanMap]:
-    """A file's maps by label, none where there is no file; SnapshotError where it is not right."""
-    try:
-        return plan_text.parse(path.read_bytes(), test)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise SnapshotError(f"cannot read {path}: {error.strerror}; make it readable") from None
-    except plan_text.TextError as error:
-        raise SnapshotError(
-            f"{path} is not a snapshot that can be read: {error}; "
-            f"restore it, or delete it and run with --snapshot-update"
-        ) from None
-
-
-def write_maps(path: Path, test: str, maps: dict[str, PlanMap]) -> None:
-    """Replace a file in one step, so that a reader finds the old text or the new."""
-    try:
-        publish(path, plan_text.render(test, maps).encode("utf-8"))
-    except OSError as error:
-        raise SnapshotError(
-            f"cannot write {path}: {error.strerror}; make its folder writable"
-        ) from None

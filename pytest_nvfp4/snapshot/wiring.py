@@ -1,7 +1,7 @@
-"""Where pytest meets the snapshots: cheap hooks, and what a run's end says about snapshots.
+"""The snapshots' hooks and fixture, and the summary of snapshots at the end of a run.
 
-What tests did travels in their reports, as user properties: so it is the same in this process, in
-an xdist worker, and in a child whose reports are replayed.
+The outcomes of comparisons are user properties of tests' reports: so they are the same from this
+process, from an xdist worker, and from a fresh process whose reports are replayed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from pytest_nvfp4.snapshot.comparison import (
     Outcome,
     PlanSnapshot,
 )
+from pytest_nvfp4.snapshot.storage import SnapshotFile
 from pytest_nvfp4.snapshot.unclaimed import Collected, unclaimed
+from pytest_nvfp4.upstream import workers
+from pytest_nvfp4.upstream.reports import expected_failure
 
 _OUTPUT = "nvfp4_snapshots_unclaimed"
 _SHOWN = 20
@@ -42,16 +45,12 @@ def circumstances(config: pytest.Config) -> Circumstances:
 
 def open_snapshot(request: pytest.FixtureRequest) -> Generator[PlanSnapshot]:
     """The fixture's value for a test."""
-    from syrupy.location import PyTestLocation
-
-    from pytest_nvfp4.snapshot.extension import Shelf
-
     item = request.node
     # A test that is run again starts again.
     kept = [pair for pair in item.user_properties if pair[0] not in (PROPERTY, UNUSED)]
     item.user_properties[:] = kept
     comparisons = Comparisons(
-        Shelf(PyTestLocation(item)),
+        SnapshotFile(item),
         circumstances(request.config),
         lambda name, value: item.user_properties.append((name, value)),
     )
@@ -69,7 +68,7 @@ def explanation(op: str, left: object, right: object) -> list[str] | None:
 
 
 class Snapshots:
-    """A plugin that hears of snapshots, and of the tests that could have some."""
+    """A plugin that counts comparisons, and finds snapshots that no test has."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -77,7 +76,7 @@ class Snapshots:
         self._passed: set[str] = set()
         self._unused: list[str] = []
         self._collected = Collected()
-        self._told: list[set[str]] = []  # what each process that collected found unclaimed
+        self._unclaimed: list[set[str]] = []  # what each process that collected tests found
 
     # --- What was collected
 
@@ -85,41 +84,40 @@ class Snapshots:
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Note which tests there are."""
+        """Add the tests that a module or class has."""
         report = yield
         self._collected.add(collector, report)
         return report
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Find files without tests; an xdist worker leaves telling of them to the controller."""
+        """Find files without tests; an xdist worker sends them to the controller."""
         if self._narrowed() or not self._collected.modules:
             return
         root = self._config.rootpath
         shown = [names.shown(path, root) for path in unclaimed(self._collected.modules)]
-        self._told.append(set(shown))
-        output = getattr(self._config, "workeroutput", None)
-        if output is not None:
-            output[_OUTPUT] = shown
+        self._unclaimed.append(set(shown))
+        workers.send_to_controller(self._config, _OUTPUT, shown)
 
     def _narrowed(self) -> bool:
         """Whether tests were left out of what modules seem to hold, or nothing was to run."""
         return bool(
-            self._config.getoption("--last-failed", False) or self._config.option.collectonly
+            self._config.getoption("--last-failed", False)
+            or self._config.getoption("--collect-only")
         )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Hear from an xdist worker what it found unclaimed."""
-        output = getattr(node, "workeroutput", {})
+        """Add the files without tests that an xdist worker found."""
+        output = workers.returned_by(node)
         if _OUTPUT in output:
-            self._told.append(set(output[_OUTPUT]))
+            self._unclaimed.append(set(output[_OUTPUT]))
 
     # --- What was compared
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Hear what a test compared, wherever it ran."""
-        if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
+        """Count the comparisons of a test, wherever it ran."""
+        if report.when == "call" and report.passed and expected_failure(report) is None:
             self._passed.add(report.nodeid)
         if report.when != "teardown":
             return
@@ -132,20 +130,21 @@ class Snapshots:
                 self._unused.append(str(value))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what was compared, and which snapshots nobody asked for."""
+        """Write the number of comparisons by outcome, and the snapshots that no test has."""
         if self._counts:
-            told = [
+            counts = [
                 f"{self._counts[one.value]} {one.value}"
                 for one in Outcome
                 if self._counts[one.value]
             ]
-            terminalreporter.write_line(f"nvfp4_snapshot: {', '.join(told)}")
-        nobodys = sorted(set.intersection(*self._told)) if self._told else []
-        for line in _nobodys(nobodys, sorted(self._unused)):
+            terminalreporter.write_line(f"nvfp4_snapshot: {', '.join(counts)}")
+        # A file that one process finds unclaimed may have its test in another.
+        files = sorted(set.intersection(*self._unclaimed)) if self._unclaimed else []
+        for line in _without_tests(files, sorted(self._unused)):
             terminalreporter.write_line(line)
 
 
-def _nobodys(paths: list[str], unused: list[str]) -> Iterable[str]:
+def _without_tests(paths: list[str], unused: list[str]) -> Iterable[str]:
     many = len(paths) + len(unused)
     if not many:
         return

@@ -1,4 +1,4 @@
-"""The executable specification as data: what each contract says, its level and its area.
+"""The executable specification as data: the text, the level and the area of each contract.
 
 `contracts.toml` in the conformance package is the normative text; this module loads it strictly,
 selects from it, digests it and prints it as Markdown:
@@ -19,11 +19,13 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from pytest_nvfp4.errors import UsageError
+
 MUST = "must"
 SHOULD = "should"
 LEVELS = (MUST, SHOULD)
 FUTURE = "future"
-"""A contract that nobody is held to yet: it is listed, and its cases are skipped by name."""
+"""The level of a contract that is not required yet: it is listed, and its cases are skipped."""
 
 _AREA_ID = re.compile(r"[A-Z]{4}")
 _CONTRACT_ID = re.compile(r"([A-Z]{4})-([1-9][0-9]{0,2})")
@@ -32,7 +34,7 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """One promise of a plan cache.
+    """One requirement on a plan cache.
 
     `id` is `<area>-<number>`, `level` is "must", "should" or "future", `capability` names what an
     implementation has to claim for the contract to apply, `source` cites where it comes from.
@@ -81,15 +83,15 @@ class Specification:
         return tuple(contract for area in self.areas for contract in area.contracts)
 
     def contract(self, contract_id: str) -> Contract:
-        """The contract with this id; ValueError, with the nearest ids, if there is none."""
+        """The contract with this id; UsageError, with the nearest ids, if there is none."""
         for contract in self.contracts:
             if contract.id == contract_id:
                 return contract
-        raise ValueError(unknown(self, contract_id))
+        raise UsageError(unknown(self, contract_id))
 
 
 def load(text: str) -> Specification:
-    """Read a specification from TOML text; ValueError, one sentence, at the first mistake."""
+    """A specification from TOML text; ValueError, one sentence, for the first mistake in it."""
     try:
         root = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -121,24 +123,24 @@ def packaged() -> Specification:
 
 
 def select(specification: Specification, selection: str) -> tuple[Contract, ...]:
-    """The contracts that a comma-separated list of areas and ids names, such as "PUBL,NDOC-4".
+    """The contracts that a comma-separated list of areas and ids names, such as "PUBL,ndoc-4".
 
-    They come in the specification's order and once each. ValueError names an unknown entry, with
+    They come in the specification's order and once each. UsageError names an unknown entry, with
     the nearest known ones, or an empty selection.
     """
     names = [name.strip() for name in selection.split(",")]
     if not any(names):
-        raise ValueError("The contract selection is empty; name areas or ids, as in 'PUBL,NDOC-4'.")
+        raise UsageError("The contract selection is empty; name areas or ids, as in 'PUBL,NDOC-4'.")
     known = {area.id for area in specification.areas} | {c.id for c in specification.contracts}
     for name in names:
-        if name not in known:
-            raise ValueError(unknown(specification, name))
-    wanted = set(names)
+        if name.upper() not in known:
+            raise UsageError(unknown(specification, name))
+    wanted = {name.upper() for name in names}
     return tuple(c for c in specification.contracts if c.id in wanted or c.area in wanted)
 
 
 def unknown(specification: Specification, name: str) -> str:
-    """The sentence for a name that is neither an area nor a contract, with what may be meant."""
+    """The sentence for a name that is neither an area nor a contract, with the nearest names."""
     names = [area.id for area in specification.areas]
     if "-" in name:
         names = [contract.id for contract in specification.contracts]
@@ -255,7 +257,7 @@ def _fields(
     tables: Sequence[str] = (),
     lists: Sequence[str] = (),
 ) -> None:
-    """Insist on exactly these members, with these kinds."""
+    """Check that an entry has exactly these members, each of its kind; ValueError where not."""
     kinds: dict[str, type] = dict.fromkeys(strings, str)
     kinds |= dict.fromkeys(optional, str) | dict.fromkeys(tables, dict) | dict.fromkeys(lists, list)
     extra = sorted(set(entry) - set(kinds))

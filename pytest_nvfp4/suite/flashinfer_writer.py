@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_nvfp4.implementations.interface import Description, Rejected, SubjectError
+from pytest_nvfp4.implementations.messages import Description, Rejected, SubjectError
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.implementations.transports import JsonLines
 from pytest_nvfp4.plans import PlanKey, PlanMap
-from pytest_nvfp4.suite.sessions import NATIVE_PATH, SHAPES, Session, fastest, profile_keys
+from pytest_nvfp4.suite.sessions import NATIVE_PATH, SHAPES, SubjectSession, fastest, profile_keys
 
 VERSION = "0.6.13"
 """The release that FIMP-11 is about."""
@@ -74,7 +74,7 @@ def _written(
     subject: Subject, description: Description, folder: Path, rng: random.Random
 ) -> Written:
     path = folder / "autotune_configs.json"
-    session = Session(subject, {NATIVE_PATH: str(path), "HOME": str(folder)})
+    session = SubjectSession(subject, {NATIVE_PATH: str(path), "HOME": str(folder)})
     plans: dict[PlanKey, int] = {}
     for key in profile_keys(_MAX_TOKENS, SHAPES):
         answer = session.try_plan(*key, timings=fastest(rng.randrange(32)))

@@ -1,4 +1,4 @@
-"""How a test says which contract it proves, over which transport, and what it needs."""
+"""How a test states which contract it proves, over which transport, and what it needs."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -6,6 +6,9 @@ from typing import Any, TypeVar
 import pytest
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+ARGUMENT = "nvfp4"
+"""The argument of a contract test: the suite passes a `CaseTools`; no fixture has this name."""
 
 CONTRACT, OVER, REQUIRES = "nvfp4_contract", "nvfp4_over", "nvfp4_requires"
 
@@ -15,25 +18,24 @@ MARKERS = (
     f"{REQUIRES}(what): what else this case needs: a capability, own-document, or keeps-native",
 )
 
+TRANSPORT_IDS = {"in process": "in-process", "JSON lines": "json-lines"}
+"""How a transport is spelled in the id of a case."""
+
 
 def contract(contract_id: str) -> Callable[[F], F]:
-    """Say which contract a test proves.
-
-    It also makes the function a test whatever naming pattern the surrounding project has set.
-    """
-
-    def decorate(function: F) -> F:
-        function.__test__ = True  # type: ignore[attr-defined]
-        return getattr(pytest.mark, CONTRACT)(contract_id)(function)  # type: ignore[no-any-return]
-
-    return decorate
+    """State which contract a test proves."""
+    return _marked(CONTRACT, contract_id)
 
 
 def over(transport: str) -> Callable[[F], F]:
     """Restrict a test to one transport."""
-    return getattr(pytest.mark, OVER)(transport)  # type: ignore[no-any-return]
+    return _marked(OVER, transport)
 
 
-def requires(capability: str) -> Callable[[F], F]:
+def requires(what: str) -> Callable[[F], F]:
     """Leave a case out unless the implementation also has this; see `Description.has`."""
-    return getattr(pytest.mark, REQUIRES)(capability)  # type: ignore[no-any-return]
+    return _marked(REQUIRES, what)
+
+
+def _marked(name: str, value: str) -> Callable[[F], F]:
+    return getattr(pytest.mark, name)(value)  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_nvfp4.fuzz.byte_edits import Substitution
-from pytest_nvfp4.implementations.interface import Reading, Rejected, Stats
+from pytest_nvfp4.implementations.messages import Reading, Rejected, Stats
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.model import (
     Judgement,

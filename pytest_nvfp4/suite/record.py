@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nvfp4.implementations.interface import (
-    ReportedError,
-    SubjectError,
-    UnsupportedError,
-)
+from pytest_nvfp4.implementations.messages import ReportedError, SubjectError, UnsupportedError
 from pytest_nvfp4.results.verdicts import Verdict
 
 _MAX_REQUESTS = 50
@@ -23,7 +19,7 @@ class Record:
     requests: list[dict[str, Any]] = field(default_factory=list)
 
     def keep_document(self, data: bytes) -> None:
-        """Remember the document that is put before the subject now."""
+        """Remember the document that the subject is about to read."""
         self.document = data
 
     def keep_request(self, request: dict[str, Any]) -> None:
@@ -34,28 +30,42 @@ class Record:
 
     @property
     def numbered_requests(self) -> list[dict[str, Any]]:
-        """The requests as an executable adapter would be sent them."""
+        """The requests as an executable adapter would receive them."""
         return [{"seq": number, **request} for number, request in enumerate(self.requests, 1)]
 
 
-def classify(call: "pytest.CallInfo[None]") -> tuple[Verdict, str]:
-    """The verdict of one phase of a case, and the sentence that explains it.
+def verdict_of(error: BaseException | None) -> tuple[Verdict, str]:
+    """The verdict of a case that ended with this exception, and the sentence that explains it.
 
-    An assertion is about the contract, and so is an operation that breaks where it has to answer or
-    reject. Anything else that is raised means that no verdict could be reached.
+    An assertion concerns the contract, and so does an operation that fails where the contract
+    requires an answer or a rejection. Any other exception means that no verdict was reached.
     """
-    if call.excinfo is None:
+    if error is None:
         return Verdict.PASSED, ""
-    error = call.excinfo.value
     if isinstance(error, pytest.skip.Exception):
         return Verdict.SKIPPED, str(error)
-    if call.when == "call" and isinstance(error, AssertionError | pytest.fail.Exception):
+    if isinstance(error, AssertionError | pytest.fail.Exception):
         return Verdict.FAILED, first_line(error)
     if isinstance(error, ReportedError) and not isinstance(error, UnsupportedError):
-        return Verdict.FAILED, f"it broke where it had to answer: {error}"
+        return Verdict.FAILED, (
+            f"the operation failed where the contract requires an answer or a rejection: {error}"
+        )
     if isinstance(error, SubjectError):
         return Verdict.ERROR, str(error)
     return Verdict.ERROR, f"{type(error).__name__}: {first_line(error)}"
+
+
+def verdict_around(error: BaseException) -> tuple[Verdict, str]:
+    """The verdict of a case that did not run, because a hook around it raised this exception.
+
+    Only hooks of the surrounding repository or of other plugins act there: cases have no fixtures.
+    """
+    if isinstance(error, pytest.skip.Exception):
+        return Verdict.SKIPPED, str(error)
+    return Verdict.ERROR, (
+        "a hook of the surrounding repository or of a plugin failed around this case: "
+        f"{type(error).__name__}: {first_line(error)}"
+    )
 
 
 def first_line(error: BaseException) -> str:

@@ -1,100 +1,106 @@
 """Record the verdict of every case, where pytest runs it and where the run is concluded.
 
 Verdicts travel in the user properties of reports: xdist carries those to the controller, and JUnit
-files show them.
+files show them. Their names begin with ``nvfp4_``, so those of other tests have other names.
 """
 
-import importlib
 import os
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 
 import pytest
 
-from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
 from pytest_nvfp4.results import reproducer
 from pytest_nvfp4.results.deviations import Deviations
-from pytest_nvfp4.results.verdicts import NO_TRANSPORT, CaseResult, Verdict
-from pytest_nvfp4.specification.contracts import Contract, Specification
-from pytest_nvfp4.suite.fixtures import RECORD
-from pytest_nvfp4.suite.marks import CONTRACT
-from pytest_nvfp4.suite.record import Record, classify
+from pytest_nvfp4.results.verdicts import CaseResult, Verdict
+from pytest_nvfp4.suite.cases import Case, Key
+from pytest_nvfp4.suite.collection import ContractItem
+from pytest_nvfp4.suite.record import verdict_around
 
-PACKAGE = "pytest_nvfp4.conformance"
-TRANSPORT_IDS = {IN_PROCESS: "in-process", JSON_LINES: "json-lines"}
-_PROPERTIES = ("contract", "case", "transport", "verdict", "message", "reproducer")
+_PREFIX = "nvfp4_"
+_PHASES = ("setup", "call", "teardown")
 
 
-def contract_of(item: pytest.Item, specification: Specification) -> Contract:
-    """The contract that a test of the suite proves."""
-    mark = item.get_closest_marker(CONTRACT)
-    if mark is None:
-        raise pytest.UsageError(f"{item.nodeid} names no contract")
-    return specification.contract(mark.args[0])
+class Plan:
+    """The cases that a run has to run, by key and by node id."""
+
+    def __init__(self, cases: tuple[Case, ...]):
+        self.cases = cases
+        self.by_key: Mapping[Key, Case] = {case.key: case for case in cases}
+        self.by_nodeid: Mapping[str, Case] = {case.nodeid: case for case in cases}
 
 
 class Recorder:
-    """A plugin that records; `cases` fills up where reports arrive: with xdist, the controller."""
+    """A plugin that records; `results` fills up where reports arrive: with xdist, the controller.
 
-    def __init__(
-        self,
-        files: Collection[Path],
-        specification: Specification,
-        deviations: Deviations,
-        reproducers: Path,
-    ):
-        self._files = files
-        self._specification = specification
+    `plan` is called at the first report of the suite. Reports of anything else are ignored.
+    """
+
+    def __init__(self, plan: Callable[[], Plan], deviations: Deviations, reproducers: Path):
+        self._plan = plan
         self._deviations = deviations
         self._reproducers = reproducers
-        self.cases: dict[tuple[str, str, str], CaseResult] = {}
+        self._lost_a_worker = False
+        self.results: dict[Key, CaseResult] = {}
+
+    @property
+    def whole(self) -> bool:
+        """Whether every planned case was run to its end.
+
+        It was not where the run was narrowed (-k, -x, --lf, a conftest.py), nor where a worker or
+        the run itself ended early.
+        """
+        return not self._lost_a_worker and self._plan().by_key.keys() == self.results.keys()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put the verdict of a case into its report, and what reproduces a failure on disk."""
-        result = yield
-        if item.path not in self._files:
-            return result
-        verdict, message = classify(call)
-        if verdict is Verdict.PASSED and call.when != "call":
-            return result
-        contract = contract_of(item, self._specification)
-        case, transport = case_of(item)
-        properties = dict.fromkeys(_PROPERTIES, "") | {
-            "contract": contract.id,
-            "level": contract.level,
-            "case": case,
-            "transport": transport,
+        report = yield
+        if not isinstance(item, ContractItem):
+            return report
+        outcome = _outcome(item, call)
+        if outcome is None:
+            return report
+        (verdict, message), case = outcome, item.case
+        properties = {
+            "contract": case.contract.id,
+            "level": case.contract.level,
+            "case": case.name,
+            "transport": case.transport,
             "verdict": verdict.value,
             # Half a surrogate pair in a message would not cross to another process.
             "message": message.encode("utf-8", "backslashreplace").decode(),
+            "reproducer": "",
         }
         if verdict in (Verdict.FAILED, Verdict.ERROR):
-            properties["reproducer"] = self._reproducer(item, properties)
-        deviation = self._deviations.match(contract.id, case)
+            properties["reproducer"] = self._reproducer(item)
+            if report.outcome != "failed":  # a hook around the case has hidden its exception
+                report.outcome, report.longrepr = "failed", message
+        deviation = self._deviations.match(case.contract.id, case.name)
         if verdict is Verdict.FAILED and deviation is not None:
-            result.outcome = "skipped"
-            result.wasxfail = f"known deviation: {deviation.reason}"
+            report.outcome = "skipped"
+            report.wasxfail = f"known deviation: {deviation.reason}"
         # On the item for JUnit, which looks at the last phase; on the report for this phase.
-        others = [pair for pair in item.user_properties if pair[0] not in properties]
-        item.user_properties[:] = [*others, *properties.items()]
-        result.user_properties = list(item.user_properties)
-        return result
+        others = [pair for pair in item.user_properties if not pair[0].startswith(_PREFIX)]
+        own = [(_PREFIX + name, value) for name, value in properties.items()]
+        item.user_properties[:] = [*others, *own]
+        report.user_properties = list(item.user_properties)
+        return report
 
-    def _reproducer(self, item: pytest.Item, about: dict[str, str]) -> str:
-        record = item.stash.get(RECORD, Record())
+    def _reproducer(self, item: ContractItem) -> str:
+        case, record = item.case, item.record
         if record.document is None and not record.requests:
             return ""
         try:
             paths = reproducer.write(
                 self._reproducers,
-                about["contract"],
-                about["case"],
+                case.contract.id,
+                case.name,
                 document=record.document,
                 requests=record.numbered_requests or None,
-                transport=about["transport"],
+                transport=case.transport,
             )
         except OSError as error:
             return f"(not written: {error.strerror})"
@@ -102,53 +108,59 @@ class Recorder:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect verdicts; the highest of a case's phases counts."""
-        told = dict(report.user_properties)
-        if "verdict" not in told:
-            if report.failed:
-                told = self._lost(report)
-            if "verdict" not in told:
-                return
-        case = CaseResult(
-            contract=told["contract"],  # type: ignore[arg-type]
-            case=told["case"],  # type: ignore[arg-type]
-            transport=told["transport"],  # type: ignore[arg-type]
-            verdict=Verdict(told["verdict"]),
-            message=told["message"],  # type: ignore[arg-type]
-            seconds=report.duration,
-            reproducer=told["reproducer"] or None,  # type: ignore[arg-type]
-        )
-        key = (case.contract, case.case, case.transport)
-        if key not in self.cases or case.verdict > self.cases[key].verdict:
-            self.cases[key] = case
+        found = self._read(report) or self._lost(report)
+        if found is None:
+            return
+        key = (found.contract, found.case, found.transport)
+        if key not in self.results or found.verdict > self.results[key].verdict:
+            self.results[key] = found
 
-    def _lost(self, report: pytest.TestReport) -> dict[str, object]:
-        """What is known of a case that took its xdist worker down: all but why."""
-        file, _, name = report.nodeid.partition("::")
-        module = next((path for path in self._files if file == f"conformance/{path.name}"), None)
-        if module is None:
-            return {}
-        function = getattr(importlib.import_module(f"{PACKAGE}.{module.stem}"), name.split("[")[0])
-        mark = next(mark for mark in function.pytestmark if mark.name == CONTRACT)
-        return {
-            "contract": mark.args[0],
-            "case": name.removeprefix("test_"),
-            "transport": NO_TRANSPORT,
-            "verdict": Verdict.ERROR.value,
-            "message": "the worker process ended while it ran this case",
-            "reproducer": "",
+    def _read(self, report: pytest.TestReport) -> CaseResult | None:
+        """The verdict that a report carries; None where it is no report of a planned case."""
+        prefix = len(_PREFIX)
+        properties = {
+            name[prefix:]: str(value)
+            for name, value in report.user_properties
+            if isinstance(name, str) and name.startswith(_PREFIX)
         }
+        if "verdict" not in properties:
+            return None
+        key = tuple(properties.get(name, "") for name in ("contract", "case", "transport"))
+        if key not in self._plan().by_key:
+            return None
+        contract, case, transport = key
+        return CaseResult(
+            contract=contract,
+            case=case,
+            transport=transport,
+            verdict=Verdict(properties["verdict"]),
+            message=properties["message"],
+            seconds=report.duration,
+            reproducer=properties["reproducer"] or None,
+        )
+
+    def _lost(self, report: pytest.TestReport) -> CaseResult | None:
+        """The verdict of a planned case that took its xdist worker down; None of other reports."""
+        if report.when in _PHASES or not report.failed:
+            return None
+        nodeid = report.nodeid
+        plan = self._plan().by_nodeid
+        case = plan.get(nodeid) or plan.get(nodeid.rpartition("@")[0])  # --dist loadgroup
+        if case is None:
+            return None
+        self._lost_a_worker = True
+        message = "the worker process ended while it ran this case"
+        contract, name, transport = case.key
+        return CaseResult(contract, name, transport, Verdict.ERROR, message, report.duration)
 
 
-def case_of(item: pytest.Item) -> tuple[str, str]:
-    """A case's name within its contract, and its transport.
-
-    The name is the function's and its parameters', without the transport: it stays the same for
-    one file under two import names, and for every transport.
-    """
-    callspec = getattr(item, "callspec", None)
-    transport = NO_TRANSPORT if callspec is None else callspec.params.get("subject", NO_TRANSPORT)
-    parameters = "" if callspec is None else callspec.id
-    if transport in TRANSPORT_IDS:
-        parameters = parameters.removesuffix(TRANSPORT_IDS[transport]).removesuffix("-")
-    name = getattr(item, "originalname", item.name).removeprefix("test_")
-    return f"{name}[{parameters}]" if parameters else name, transport
+def _outcome(item: ContractItem, call: pytest.CallInfo[None]) -> tuple[Verdict, str] | None:
+    """What one phase says about the case: None where it says nothing."""
+    error = None if call.excinfo is None else call.excinfo.value
+    if call.when != "call":
+        return None if error is None else verdict_around(error)
+    if item.outcome is not None:
+        return item.outcome
+    if error is not None:
+        return verdict_around(error)
+    return Verdict.ERROR, "the case was not run: a hook has taken its place"

@@ -4,16 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_nvfp4.implementations.interface import (
+from pytest_nvfp4.implementations.messages import (
     Completed,
     Planned,
     PlannedMany,
     Rejected,
     Stats,
     Step,
+    Timings,
     WarmedUp,
 )
-from pytest_nvfp4.implementations.subject import Subject, Timings
+from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.model import hybrid_bucket, profile_list
 from pytest_nvfp4.plans import PlanKey, PlanMap
 
@@ -30,7 +31,7 @@ SHAPES = ((256, 128), (512, 64))
 """(N, K) of the products that most tests warm up."""
 MAX_TOKENS = 4
 
-NO_CLOCK: Mapping[str, str] = {"default": "raise"}
+NO_CLOCK: Timings = {"default": "raise"}
 """A clock with which any measurement fails: whoever measures gives itself away."""
 
 
@@ -51,7 +52,7 @@ def full_map(tactic: int = 5) -> PlanMap:
     return PlanMap([(key, (tactic + index) % 32) for index, key in enumerate(keys)])
 
 
-class Session:
+class SubjectSession:
     """One session; each operation fails the test where the subject rejects what it must not."""
 
     def __init__(self, subject: Subject, environment: Mapping[str, str]):

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_nvfp4.faults import interpose, strace
 from pytest_nvfp4.faults.calls import Publication, publication
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JsonLines
 

@@ -18,7 +18,7 @@
 
 using Json = nlohmann::json;
 
-// How an operation says no to its input: a code of the specification, and the member at fault.
+// How an operation rejects its input: a code of the specification, and the member at fault.
 struct Rejected : std::runtime_error {
     Rejected(std::string code_, std::string member_, const std::string& message)
         : std::runtime_error(message), code(std::move(code_)), member(std::move(member_)) {}
@@ -37,43 +37,7 @@ Json describe(const Json&) {
 // Each takes the request, such as given.at("path"), and returns the answer or throws Rejected.
 const std::map<std::string, std::function<Json(const Json& given)>> operations = {
     {"describe", describe},
-    // flashinfer-import
-    // {"read_flashinfer", read_flashinfer},  path, expected, session
-    // native-document
-    // {"read_native", read_native},          path, expected, session
-    // {"serialize", serialize},              document
-    // buckets
-    // {"bucket", bucket},                    m
-    // {"profiles", profiles},                maximum
-    // tactics
-    // {"tactic_digest", tactic_digest},      tactics
-    // merge
-    // {"merge", merge},                      prior, current
-    // publication
-    // {"write_native", write_native},        path, document
-    // options
-    // {"resolve", resolve},                  environment, metadata
-    // session
-    // {"open", open},                        environment
-    // {"plans", plans},                      session
-    // {"stats", stats},                      session
-    // {"close", close},                      session
-    // plan-map, and capture-guard
-    // {"plan", plan},                        session, m, n, k, capturing, timings
-    // {"plan_many", plan_many},              session, requests, load, timings
-    // scripted-timer
-    // {"trace", trace},                      session
-    // warm-up, frozen and fresh-process
-    // {"warm_up", warm_up},                  session, max_tokens, shapes, timings
-    // {"complete", complete},                session
-    // {"abandon", abandon},                  session
-    // diagnostics
-    // {"fingerprint", fingerprint},          session
-    // gemm
-    // {"gemm", gemm},                        m, n, k, tactic, seed, direct_sf
-    // device, on a GPU only
-    // {"times", times},                      session
-    // {"replay", replay},                    m, n, k, tactic, seed
+    // @operations@
 };
 
 Json reply(const std::string& line) {

@@ -5,8 +5,12 @@
 #     nvfp4-conformance run exec:./nvfp4_adapter.sh -n 2   # does the cache conform?
 #
 # Nothing is claimed yet. Write the operations of one capability into the case below, add its name
-# to `claims`, and run again. Arguments and answers are described in interface.schema.json of
-# pytest-nvfp4. A refusal of the input is
+# to `claims`, and run again. Arguments and answers are described by
+# `nvfp4-conformance schema`. An operation answers like this:
+#
+#     read_flashinfer) answer '{"plans": [], "ignored": 0}' ;;
+#
+# and a rejection of the input is
 #
 #     rejected '{"code": "syntax", "member": "", "message": "this is no JSON document"}'
 
@@ -30,43 +34,7 @@ while IFS= read -r request; do
             "homepage": "", "capabilities": ['"$claims"']}' | tr -d '\n'
         echo
         ;;
-    # flashinfer-import
-    # read_flashinfer)  path, expected, session: answer '{"plans": [], "ignored": 0}' ;;
-    # native-document
-    # read_native)      path, expected, session
-    # serialize)        document
-    # buckets
-    # bucket)           m
-    # profiles)         maximum
-    # tactics
-    # tactic_digest)    tactics
-    # merge
-    # merge)            prior, current
-    # publication
-    # write_native)     path, document
-    # options
-    # resolve)          environment, metadata
-    # session
-    # open)             environment
-    # plans)            session
-    # stats)            session
-    # close)            session
-    # plan-map, and capture-guard
-    # plan)             session, m, n, k, capturing, timings
-    # plan_many)        session, requests, load, timings
-    # scripted-timer
-    # trace)            session
-    # warm-up, frozen and fresh-process
-    # warm_up)          session, max_tokens, shapes, timings
-    # complete)         session
-    # abandon)          session
-    # diagnostics
-    # fingerprint)      session
-    # gemm
-    # gemm)             m, n, k, tactic, seed, direct_sf
-    # device, on a GPU only
-    # times)            session
-    # replay)           m, n, k, tactic, seed
+    # @operations@
     *) printf '{"seq": %s, "error": "unsupported operation"}\n' "$seq" ;;
     esac
 done

@@ -1,1 +1,1 @@
-"""Where a report or a badge comes from, and whether it is what it says."""
+"""Whether a report or a badge is what it says: `proof` verifies, `result_files` reads the files."""

@@ -1,16 +1,18 @@
 """The badge: one line that says which profile a report earns, for a README or a web page.
 
 Two forms of the same badge: the JSON of a shields.io endpoint, and a drawing that needs nothing
-but itself. The colour repeats what the counts and the symbol say, so nobody has to see it.
+but itself. The colour repeats what the counts and the symbol say, so it need not be seen.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.results import report as reports
 from pytest_nvfp4.results.files import publish
 from pytest_nvfp4.results.profile import Claim, earned
@@ -98,13 +100,13 @@ def _colour(claim: Claim) -> str:
 
 
 def form(path: Path) -> str:
-    """The form that a file name asks for, "svg" or "json"; ValueError for any other suffix.
+    """The form that a file name asks for, "svg" or "json"; UsageError for any other suffix.
 
     Call it before the run, so that a typing mistake does not cost one.
     """
     if path.suffix.lower() in (".svg", ".json"):
         return path.suffix[1:].lower()
-    raise ValueError(f"The badge {str(path)!r} must end in .svg or .json; give one of these names.")
+    raise UsageError(f"The badge {str(path)!r} must end in .svg or .json; give one of these names.")
 
 
 def write(path: Path, badge: Badge) -> None:
@@ -156,6 +158,20 @@ lengthAdjust="spacingAndGlyphs">{escape(message)}</text>
   </g>
 </svg>
 """
+
+
+def message_of(text: str) -> str | None:
+    """The label and message of a badge in either form, `label: message`; None of any other text."""
+    if text.startswith("<svg"):
+        found = re.search(r'aria-label="([^"]*)"', text)
+        return unescape(found[1]) if found else None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or "schemaVersion" not in data:
+        return None
+    return f"{data.get('label')}: {data.get('message')}"
 
 
 # Advance widths of Verdana, in 1/2048 of the font size, by character.

@@ -1,29 +1,24 @@
 """Several reports side by side: which contract has which verdict in which of them.
 
-`read` takes what a user typed, `of` lines the reports up. The terminal's `matrix` and the `page`
-show the outcome.
+`matrix` shows a comparison in the terminal, `page` in a browser.
 """
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from pytest_nvfp4.errors import UsageError
 from pytest_nvfp4.results import report as reports
 from pytest_nvfp4.results.verdicts import ContractResult, Verdict, count
 from pytest_nvfp4.specification.contracts import Contract, Specification
-from pytest_nvfp4.verification.result_files import read_report
 from pytest_nvfp4.views import badge
 from pytest_nvfp4.views.badge import Badge
-
-MOST = 8
-"""Reports that fit beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One report: its letter, the label that tells it from the others, its results by contract."""
+    """One report: its letter, its label, which no other has, and its results by contract id."""
 
     letter: str
     label: str
@@ -88,38 +83,13 @@ class Comparison:
         )
 
 
-def named(argument: str) -> tuple[str | None, str]:
-    """The label and the path in `NAME=PATH`; a path that holds "=" and exists is a path."""
-    label, equals, path = argument.partition("=")
-    if not equals or Path(argument).exists() or not label:
-        return None, argument
-    return label, path
-
-
-def read(arguments: Sequence[str], specification: Specification) -> Comparison:
-    """The comparison of report files, each `PATH` or `NAME=PATH`; ValueError, one sentence."""
-    if not 1 <= len(arguments) <= MOST:
-        raise ValueError(f"{len(arguments)} reports are given; compare 1 to {MOST}")
-    labelled: list[tuple[str | None, Mapping[str, Any]]] = []
-    unnamed: dict[tuple[str, str], str] = {}
-    for label, path in map(named, arguments):
-        report = read_report(path)
-        who = report["implementation"]["name"], report["implementation"]["version"]
-        if label is None and who in unnamed:
-            raise ValueError(
-                f"{unnamed[who]} and {path} are both reports of {' '.join(who)}; give them names, "
-                f"as in before={unnamed[who]} after={path}"
-            )
-        if label is None:
-            unnamed[who] = path
-        labelled.append((label, report))
-    return of(labelled, specification)
-
-
 def of(
     labelled: Sequence[tuple[str | None, Mapping[str, Any]]], specification: Specification
 ) -> Comparison:
-    """The comparison of consistent reports; one without a label has its name and version as one."""
+    """The comparison of consistent reports, each with its label or None for its name and version.
+
+    UsageError where two have one label.
+    """
     columns = tuple(
         _column(letter, label, report)
         for letter, (label, report) in zip(string.ascii_uppercase, labelled, strict=False)
@@ -127,7 +97,7 @@ def of(
     labels = [column.label for column in columns]
     for label in labels:
         if labels.count(label) > 1:
-            raise ValueError(f"two reports are called {label!r}; give each a name of its own")
+            raise UsageError(f"two reports are called {label!r}; give each a name of its own")
     contracts: dict[str, Contract] = {}
     for column in columns:
         for id_, result in column.results.items():

@@ -1,7 +1,7 @@
 """A run on GitHub Actions: annotations for what failed, and the summary page of the job.
 
-Both are made only where GitHub asks for them, by the environment variables that it sets. What
-implementations say ends up here, so every character that could be a command or markup is spelled.
+Both are made only where GitHub's environment variables ask for them. They hold texts from
+implementations, so every character that could be a command or markup is escaped.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,14 +11,14 @@ from pathlib import Path
 from pytest_nvfp4.results.report import Implementation, Run
 from pytest_nvfp4.results.verdicts import NO_TRANSPORT, CaseResult, ContractResult, Verdict, count
 from pytest_nvfp4.specification.contracts import MUST, Specification
-from pytest_nvfp4.text import clip, visible
+from pytest_nvfp4.text import clip, counted, visible
 from pytest_nvfp4.views import badge
 
 MOST_ANNOTATIONS = 10
-"""GitHub shows ten errors and ten warnings of a step and drops the rest without a word."""
+"""GitHub shows ten errors and ten warnings of a step and silently drops the rest."""
 
 SUMMARY_LIMIT = 1024 * 1024
-"""Bytes that GitHub takes for the summary of one step; of a longer one it shows nothing."""
+"""Bytes that GitHub accepts as the summary of one step; a longer one is not shown."""
 
 _CASES_SHOWN = 5
 _LONGEST_MESSAGE = 500
@@ -54,10 +54,10 @@ def annotations(results: Iterable[ContractResult], place: Place | None) -> list[
     for level in ("error", "warning"):
         of_level = [result for result in bad if _level(result) == level]
         shown = of_level if len(of_level) <= MOST_ANNOTATIONS else of_level[: MOST_ANNOTATIONS - 1]
-        lines += [_annotation(level, place, *_told(result)) for result in shown]
+        lines += [_annotation(level, place, *_annotated(result)) for result in shown]
         if len(shown) < len(of_level):
             ids = ", ".join(result.contract.id for result in of_level[len(shown) :])
-            title = f"{len(of_level) - len(shown)} more contracts"
+            title = counted(len(of_level) - len(shown), "more contract")
             lines.append(_annotation(level, place, title, ids))
     return lines
 
@@ -67,13 +67,13 @@ def _level(result: ContractResult) -> str:
     return "error" if must else "warning"
 
 
-def _told(result: ContractResult) -> tuple[str, str]:
+def _annotated(result: ContractResult) -> tuple[str, str]:
     """The title and the message of a contract's annotation."""
     bad = [case for case in result.cases if case.verdict >= Verdict.FAILED]
     title = f"{result.contract.id} {result.verdict.words}"
     if not bad:
         return title, result.contract.text
-    more = f" (and {len(bad) - 1} more cases)" if len(bad) > 1 else ""
+    more = f" (and {counted(len(bad) - 1, 'more case')})" if len(bad) > 1 else ""
     return title, f"{result.contract.text}\n{_case(bad[0])}{more}"
 
 
@@ -86,8 +86,8 @@ def _annotation(level: str, place: Place | None, title: str, message: str) -> st
     properties = {"title": title}
     if place is not None:
         properties = {"file": place.file, "line": str(place.line), **properties}
-    told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{level} {told}::{_data(message)}"
+    joined = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{level} {joined}::{_data(message)}"
 
 
 def _data(text: str) -> str:
@@ -96,7 +96,7 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    """Text in a property of a workflow command: it cannot end the property either."""
+    """Text in a property of a workflow command: it can end neither the line nor the property."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
@@ -123,7 +123,7 @@ def summary(
     run: Run,
     limit: int = SUMMARY_LIMIT - 1,
 ) -> str:
-    """The run as Markdown of at most `limit` bytes: a table of the areas, and what is not passed.
+    """The run as Markdown of at most `limit` bytes: a table of the areas, and what did not pass.
 
     What does not fit is left out from the end and counted. Empty where not even the table fits.
     """
@@ -178,11 +178,12 @@ def _paragraph(result: ContractResult) -> Iterator[str]:
     for case in cases[:_CASES_SHOWN]:
         yield f"- {_markdown(_case(case))}"
     if len(cases) > _CASES_SHOWN:
-        yield f"- and {len(cases) - _CASES_SHOWN} more cases"
+        yield f"- and {counted(len(cases) - _CASES_SHOWN, 'more case')}"
 
 
 def _left_out(number: int) -> str:
-    return f"\n{number} more contracts are in the report; this page has no room for them.\n"
+    what = counted(number, "more contract is", "more contracts are")
+    return f"\n{what} in the report; this page has no room for {'it' if number == 1 else 'them'}.\n"
 
 
 _PLAIN = frozenset(" ,;=/'\"%?")
@@ -197,6 +198,6 @@ def _markdown(text: str) -> str:
 
 
 def wanted(environment: Mapping[str, str]) -> tuple[bool, Path | None]:
-    """Whether annotations are wanted, and the file for the summary, None where there is none."""
+    """Whether GitHub wants annotations, and the file of the summary or None, by the environment."""
     path = environment.get("GITHUB_STEP_SUMMARY")
     return environment.get("GITHUB_ACTIONS") == "true", Path(path) if path else None

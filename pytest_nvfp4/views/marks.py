@@ -1,4 +1,4 @@
-"""How verdicts look: one glyph and one style each, and what of several must be seen first.
+"""How verdicts look: one glyph and one style each, and the order of their urgency.
 
 A segment is a text with the markup names of pytest's terminal writer, as in
 `("9/9", {"green": True})`. Symbols, words and counts carry the meaning; colour only repeats it.
@@ -29,11 +29,11 @@ URGENCY = (
     Verdict.PASSED,
     Verdict.NOT_CLAIMED,
 )
-"""What a whole area is marked with: the first of these that any of its contracts has."""
+"""An area is marked with the first of these that any of its contracts has."""
 
 
 _NOUNS = (Verdict.ERROR, Verdict.KNOWN_DEVIATION)
-"""The verdicts of which there are several in the plural."""
+"""The verdicts whose words take a plural."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ def worst(verdicts: Collection[Verdict]) -> Verdict:
     return next((verdict for verdict in URGENCY if verdict in verdicts), Verdict.NOT_CLAIMED)
 
 
-def counted(number: int, verdict: Verdict) -> str:
-    """How many there are of a verdict, in words."""
-    return f"{number} {verdict.words}{'s' if number > 1 and verdict in _NOUNS else ''}"
+def in_words(number: int, verdict: Verdict) -> str:
+    """How many there are of a verdict, such as "2 errors" or "2 passed"."""
+    return f"{number} {verdict.words}{'s' if number != 1 and verdict in _NOUNS else ''}"
 
 
 def plain(styled: Iterable[Line]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pytest_nvfp4.results.verdicts import Verdict
-from pytest_nvfp4.text import clip, pad, visible, wrap
+from pytest_nvfp4.text import clip, counted, pad, visible, wrap
 from pytest_nvfp4.views.comparison import AreaRows, Comparison, Row
 from pytest_nvfp4.views.marks import ASCII, STYLE, UNICODE, URGENCY, Glyphs, Line, Segment, worst
 
@@ -19,14 +19,20 @@ _SHORTEST = 12
 
 
 def lines(
-    comparison: Comparison, *, width: int = 80, ascii_only: bool = False, everything: bool = False
+    comparison: Comparison,
+    *,
+    width: int | None = None,
+    ascii_only: bool = False,
+    everything: bool = False,
 ) -> Iterator[Line]:
-    """The matrix for a terminal of `width` columns, which counts as 80 where it has fewer.
+    """The matrix for a terminal of `width` columns or, with None, for a log.
 
-    Contracts that passed wherever they are claimed are left to their area's line, unless
-    `everything`.
+    A terminal of fewer than 80 columns counts as one of 80. In a log lines are wrapped at 80
+    columns and nothing is cut. Contracts that passed wherever they are claimed are left to their
+    area's line, unless `everything`.
     """
-    matrix = _Matrix(max(width, 80), ASCII if ascii_only else UNICODE, ascii_only, everything)
+    glyphs = ASCII if ascii_only else UNICODE
+    matrix = _Matrix(max(width or 80, 80), glyphs, ascii_only, everything, width is not None)
     return matrix.lines(comparison)
 
 
@@ -36,6 +42,7 @@ class _Matrix:
     glyphs: Glyphs
     ascii_only: bool
     everything: bool
+    cuts: bool
 
     def lines(self, comparison: Comparison) -> Iterator[Line]:
         for column in comparison.columns:
@@ -43,9 +50,11 @@ class _Matrix:
             label = self._visible(column.label)
             who = self._visible(f"{own['name']} {own['version']} ({own['language']})")
             text = who if who.startswith(label) else f"{label}: {who}"
-            yield [(f"{column.letter}  ", {"bold": True}), (self._clip(text, 3), {})]
+            for index, part in enumerate(self._fitted(text, self.width - 3)):
+                yield [("   " if index else f"{column.letter}  ", {"bold": True}), (part, {})]
             message = column.badge.message.replace("·", self.glyphs.dot)
-            yield [(self._clip(f"   {message}"), {"light": True})]
+            for part in self._fitted(message, self.width - 3):
+                yield [(f"   {part}", {"light": True})]
         for note in comparison.notes:
             yield from self._wrapped(note)
         yield []
@@ -58,7 +67,7 @@ class _Matrix:
             yield self._area(area, comparison)
             for row in area.rows:
                 if self.everything or not row.quiet:
-                    yield self._row(row, comparison)
+                    yield from self._row(row, comparison)
                 else:
                     hidden += 1
         yield []
@@ -86,18 +95,19 @@ class _Matrix:
             return (f"{mark:>{_CELL}}", {"light": True})
         return (f"{f'{passed}/{claimed}':>{_CELL}}", STYLE[worst(verdicts)])
 
-    def _row(self, row: Row, comparison: Comparison) -> Line:
+    def _row(self, row: Row, comparison: Comparison) -> Iterator[Line]:
         contract = row.contract
         name = f"    {contract.id:<8}{contract.level.upper():<7}"
         room = self._start(comparison) - len(name)
-        text = self._clip_to(contract.text, room - 1) if room > _SHORTEST else ""
+        text, *rest = self._fitted(contract.text, room - 1) if room > _SHORTEST else [""]
         line: Line = [(name, {}), (pad(text, max(room, 0)), {"light": True})]
         for verdict in row.verdicts:
             if verdict is None:
                 line.append((f"{self.glyphs.none:>{_CELL}}", {"light": True}))
             else:
                 line.append((f"{self.glyphs.marks[verdict]:>{_CELL}}", STYLE[verdict]))
-        return line
+        yield line
+        yield from ([(" " * len(name) + text, {"light": True})] for text in rest)
 
     def _legend(self, comparison: Comparison) -> Iterator[Line]:
         seen = {verdict for row in comparison.rows for verdict in row.verdicts}
@@ -121,22 +131,23 @@ class _Matrix:
     def _visible(self, text: str) -> str:
         return visible(text, ascii_only=self.ascii_only)
 
-    def _clip(self, text: str, used: int = 0) -> str:
-        return self._clip_to(text, self.width - used, strip=False)
-
-    def _clip_to(self, text: str, width: int, *, strip: bool = True) -> str:
+    def _fitted(self, text: str, width: int) -> list[str]:
+        """A text in lines of `width` columns: one, which is cut, on a terminal."""
         clean = self._visible(text)
-        indent = "" if strip else text[: len(text) - len(text.lstrip())]
-        return clip(indent + clean, width, self.glyphs.ellipsis)
+        if self.cuts:
+            return [clip(clean, width, self.glyphs.ellipsis)]
+        return list(wrap(clean, width)) or [""]
 
 
 def _summary(comparison: Comparison, hidden: int) -> str:
     rows = comparison.rows
-    parts = [f"{len(rows)} contracts"]
+    parts = [counted(len(rows), "contract")]
     if len(comparison.columns) > 1:
         parts.append(f"{sum(row.differs for row in rows)} with different verdicts")
     if hidden:
+        they, are, them = ("it", "is", "it") if hidden == 1 else ("they", "are", "them")
         parts.append(
-            f"{hidden} that passed wherever they are claimed are left out (--all shows them)"
+            f"{hidden} that passed wherever {they} {are} claimed {are} left out "
+            f"(--all shows {them})"
         )
     return "; ".join(parts) + "."

@@ -15,7 +15,7 @@ from pytest_nvfp4.results.verdicts import (
     count,
 )
 from pytest_nvfp4.specification.contracts import LEVELS, Specification
-from pytest_nvfp4.text import clip, columns, pad, visible, wrap
+from pytest_nvfp4.text import clip, columns, counted, pad, visible, wrap
 from pytest_nvfp4.views import badge
 from pytest_nvfp4.views.marks import (
     ASCII,
@@ -25,7 +25,7 @@ from pytest_nvfp4.views.marks import (
     Glyphs,
     Line,
     Segment,
-    counted,
+    in_words,
     worst,
 )
 
@@ -47,15 +47,18 @@ def lines(
     *,
     implementation: Implementation,
     run: Run,
-    width: int = 80,
+    width: int | None = None,
     ascii_only: bool = False,
 ) -> list[Line]:
-    """The whole summary for a terminal of `width` columns, which counts as 80 where it has fewer.
+    """The whole summary, for a terminal of `width` columns or, with None, for a log.
 
-    No line is wider, except that the path of a reproducer stays whole. `ascii_only` draws with
-    ASCII and escapes everything else, for a terminal that cannot show more.
+    A terminal of fewer than 80 columns counts as one of 80. No line is wider, except that the path
+    of a reproducer stays whole; long descriptions are cut, instructions are not. In a log lines are
+    wrapped at 80 columns and nothing is cut. `ascii_only` draws with ASCII and escapes everything
+    else, for a terminal that cannot show more.
     """
-    table = _Table(max(width, 80), ASCII if ascii_only else UNICODE, ascii_only=ascii_only)
+    glyphs = ASCII if ascii_only else UNICODE
+    table = _Table(max(width or 80, 80), glyphs, ascii_only=ascii_only, cuts=width is not None)
     return list(table.lines(specification, results, implementation, run))
 
 
@@ -64,6 +67,7 @@ class _Table:
     width: int
     glyphs: Glyphs
     ascii_only: bool
+    cuts: bool
 
     def lines(
         self,
@@ -74,7 +78,7 @@ class _Table:
     ) -> Iterator[Line]:
         own = implementation
         subject = f"{own.name} {own.version} ({own.language})"
-        yield [(self._clip(f"{subject} against specification {specification.version}"), _bold())]
+        yield from self._text(f"{subject} against specification {specification.version}", _bold())
         yield []
         yield from self._head()
         for area in specification.areas:
@@ -82,7 +86,8 @@ class _Table:
             if part:
                 yield from self._row(area.id, area.title, part, notes=True)
         yield [(self.glyphs.rule * (8 + _TITLE + sum(_CELLS)), {})]
-        yield from self._row("all", f"{len(results)} contracts", results, notes=False)
+        number = counted(len(results), "contract")
+        yield from self._row("all", number, results, notes=False)
         yield []
         yield from self._counts(specification, results, run)
         yield from self._skipped(results)
@@ -107,7 +112,7 @@ class _Table:
         row: Line = [
             (self.glyphs.marks[most_urgent] + " ", STYLE[most_urgent]),
             (f"{name:<6}", _bold()),
-            (pad(clip(title, _TITLE, self.glyphs.ellipsis), _TITLE), {}),
+            (pad(clip(title, _TITLE, self.glyphs.ellipsis) if self.cuts else title, _TITLE), {}),
         ]
         cells = iter(_CELLS)
         for transport in (IN_PROCESS, JSON_LINES):
@@ -141,9 +146,9 @@ class _Table:
         for verdict in (Verdict.PASSED, *(v for v in URGENCY if v is not Verdict.PASSED)):
             if counts.of(verdict):
                 parts += [(", ", {})] if parts else []
-                parts.append((counted(counts.of(verdict), verdict), STYLE[verdict]))
+                parts.append((in_words(counts.of(verdict), verdict), STYLE[verdict]))
         cases = sum(len(result.cases) for result in results)
-        facts = f"{cases:,} cases in {run.seconds:.1f} s, seed {run.seed}"
+        facts = f"{counted(cases, 'case')} in {run.seconds:.1f} s, seed {run.seed}"
         parts = parts or [("no contract was selected", {})]
         if sum(columns(text) for text, _ in parts) + 2 + len(facts) <= self.width:
             yield [*parts, (f"; {facts}", {})]
@@ -153,12 +158,12 @@ class _Table:
         complete = run.whole and len(results) == len(specification.contracts)
         made = badge.of(results, complete=complete, version=specification.version)
         message = made.message.replace("·", self.glyphs.dot)
-        text = self._clip(f"Badge: {message} ({made.colour})")
-        yield [(text, {"bold": True, **_BADGE.get(made.colour, {"yellow": True})})]
+        style = {"bold": True, **_BADGE.get(made.colour, {"yellow": True})}
+        yield from self._text(f"Badge: {message} ({made.colour})", style)
 
     def _skipped(self, results: Sequence[ContractResult]) -> Iterator[Line]:
         yield from self._brief("Skipped", results, Verdict.SKIPPED)
-        # What ran over one transport but not over the other: said once for each reason.
+        # What ran over one transport but not over the other, once for each reason.
         partly: dict[str, list[str]] = {}
         for result in results:
             for transport in (IN_PROCESS, JSON_LINES):
@@ -175,7 +180,7 @@ class _Table:
     def _brief(
         self, title: str, results: Sequence[ContractResult], verdict: Verdict
     ) -> Iterator[Line]:
-        """One line for each contract that has the verdict, under a title."""
+        """The reason of each contract that has the verdict, under a title."""
         found = [result for result in results if result.verdict is verdict]
         if found:
             yield []
@@ -185,10 +190,9 @@ class _Table:
             yield from self._entry(result.contract.id, reason, verdict)
 
     def _entry(self, name: str, reason: str, verdict: Verdict) -> Iterator[Line]:
-        mark = self.glyphs.marks[verdict]
-        name = f"{name:<7} "
-        text = self._clip(reason, 4 + len(name))
-        yield [(f"  {mark} ", STYLE[verdict]), (name, {}), (text, {})]
+        start: Line = [(f"  {self.glyphs.marks[verdict]} ", STYLE[verdict]), (f"{name:<7} ", {})]
+        # The reason of a skip says what to install or to set: it is never cut.
+        yield from self._text(reason, {}, start, cuts=verdict is not Verdict.SKIPPED)
 
     def _failures(self, results: Sequence[ContractResult]) -> Iterator[Line]:
         for result in results:
@@ -210,11 +214,11 @@ class _Table:
 
     def _case(self, case: CaseResult) -> Iterator[Line]:
         about = f"{case.transport}: " if case.transport != NO_TRANSPORT else ""
-        yield [
-            (f"    {self.glyphs.marks[case.verdict]} ", STYLE[case.verdict]),
-            (self._clip(f"{about}{case.case}", 6), _bold()),
-        ]
-        yield from self._wrapped(case.message, 6, most=_MESSAGE_LINES)
+        start: Line = [(f"    {self.glyphs.marks[case.verdict]} ", STYLE[case.verdict])]
+        yield from self._text(f"{about}{case.case}", _bold(), start)
+        # The suite's own sentence, as on a stale deviation, ends in what to do.
+        whole = not self.cuts or case.transport == NO_TRANSPORT
+        yield from self._wrapped(case.message, 6, most=None if whole else _MESSAGE_LINES)
         if case.reproducer is not None:
             # A path is for copying: it is never cut or wrapped.
             path = visible(case.reproducer, ascii_only=self.ascii_only)
@@ -228,15 +232,25 @@ class _Table:
         if next(found, None) is not None:
             yield [(" " * indent + self.glyphs.ellipsis, {})]
 
-    def _clip(self, text: str, used: int = 0) -> str:
+    def _text(
+        self, text: str, style: dict[str, bool], start: Line | None = None, *, cuts: bool = True
+    ) -> Iterator[Line]:
+        """A text after the start of its line: cut to the terminal, or wrapped below its start."""
+        start = start or []
+        indent = sum(columns(part) for part, _ in start)
         clean = visible(text, ascii_only=self.ascii_only)
-        return clip(clean, self.width - used, self.glyphs.ellipsis)
+        if cuts and self.cuts:
+            yield [*start, (clip(clean, self.width - indent, self.glyphs.ellipsis), style)]
+            return
+        for line in wrap(clean, self.width - indent) if clean.strip() else [""]:
+            yield [*start, (line, style)]
+            start = [(" " * indent, {})]
 
 
 def _over(result: ContractResult, transport: str) -> Verdict | None:
     """The verdict to count in a transport's column; None where the contract is not for it.
 
-    A claimed contract of which nothing ran is missing over JSON lines, which everybody speaks.
+    A claimed contract of which nothing ran is missing over JSON lines, which every subject has.
     """
     if result.verdict is Verdict.SKIPPED and not result.cases:
         return Verdict.SKIPPED if transport == JSON_LINES else None
@@ -249,7 +263,7 @@ def _note(number: int, verdict: Verdict, total: int) -> str:
         return "not claimed"
     if verdict is Verdict.KNOWN_DEVIATION:
         return f"{number} known dev."
-    return counted(number, verdict)
+    return in_words(number, verdict)
 
 
 def _bold() -> dict[str, bool]:

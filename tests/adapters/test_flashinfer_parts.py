@@ -19,7 +19,8 @@ from nvfp4_adapters.errors import (
 from nvfp4_adapters.flashinfer_files import TunerLog
 from nvfp4_adapters.scripted_device import ScriptedDevice, _Event
 from nvfp4_adapters.session_process import SessionProcess
-from pytest_nvfp4.fixtures.render_oracle import plan_key
+
+from pytest_nvfp4.model.documents import plan_key
 
 # --- Finding FlashInfer
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_nvfp4 import oracle
-from pytest_nvfp4.cache_files.reader import read_plans
+from pytest_nvfp4.cache_files import read_plans
 
 
 @pytest.fixture

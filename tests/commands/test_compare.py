@@ -4,10 +4,11 @@ import datetime
 import json
 
 import pytest
-from samples import outcome, report_of
+from samples import ALL, NOTHING, SPEC, outcome, report_of
 
 from pytest_nvfp4 import __version__, oracle
 from pytest_nvfp4.cli import main
+from pytest_nvfp4.commands.named_files import read_reports
 from pytest_nvfp4.model import documents
 from pytest_nvfp4.plans import PlanKey
 from pytest_nvfp4.results import deviations, report
@@ -168,3 +169,76 @@ def test_verify_takes_reports_badges_deviations_and_an_implementation(command, t
     assert command("verify", *files, "--impl", "nosuch")[0] == 4
     assert command("verify", *files, "--deviations", tmp_path / "absent.toml")[0] == 4
     assert command("verify", tmp_path / "b.svg")[0] == 4
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a file, from text or from data; its path."""
+
+    def write(content, name="a.json"):
+        path = tmp_path / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+        return str(path)
+
+    return write
+
+
+def test_labels_are_given_or_name_and_version(file):
+    first, second = file(report_of(outcome())), file(report_of(outcome(), name="b"), "b=2.json")
+    comparison = read_reports([f"before={first}", second, first], SPEC)
+    assert [column.label for column in comparison.columns] == ["before", "b 0.3", "toy-cache 0.3"]
+    assert [column.letter for column in comparison.columns] == ["A", "B", "C"]
+
+
+def test_two_reports_of_one_implementation_need_names(file):
+    first, second = file(report_of(outcome())), file(report_of(outcome()), "b.json")
+    with pytest.raises(ValueError, match="are both reports of toy-cache 0.3; give them names, as"):
+        read_reports([first, second], SPEC)
+    with pytest.raises(ValueError, match="two reports are called 'x'; give each a name of its own"):
+        read_reports([f"x={first}", f"x={second}"], SPEC)
+    assert len(read_reports([first, f"after={second}"], SPEC).columns) == 2
+
+
+@pytest.mark.parametrize("count", [0, 9])
+def test_one_to_eight_reports(file, count):
+    path = file(report_of(outcome()))
+    with pytest.raises(ValueError, match=f"^{count} reports are given; compare 1 to 8$"):
+        read_reports([f"{number}={path}" for number in range(count)], SPEC)
+    eight = read_reports([f"{number}={path}" for number in range(8)], SPEC)
+    assert [column.letter for column in eight.columns] == list("ABCDEFGH")
+
+
+def altered():
+    data = report_of(outcome({"MERG-1": Verdict.FAILED}))
+    data["contracts"][0]["verdict"] = "failed"
+    return data
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "is no report: The report is not valid JSON"),
+        ("[]", "is no conformance report; it has no member report_version"),
+        ({"report_version": 2}, "has report version 2, but this is a reader of version 1; use the"),
+        (
+            {"report_version": 1},
+            "not a report that can be trusted: The report is malformed: object missing",
+        ),
+        (badge.endpoint(badge.Badge("x", "red")), "is a badge; give the report that earned it"),
+        (badge.svg(badge.Badge("x", "red")), "is a badge; give the report that earned it"),
+        (altered(), "it was altered. (and 2 more, which verify lists)"),
+        (report_of(()) | {"digest": NOTHING}, "it was altered."),
+    ],
+    ids=range(8),
+)
+def test_what_is_no_report_is_refused_in_one_sentence(file, content, says):
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as error:
+        read_reports([file(content, "odd.json")], SPEC)
+    assert says in str(error.value)
+    assert "odd.json" in str(error.value)
+
+
+def test_an_older_report_without_reproductions_is_read(file):
+    data = report_of(outcome({"MERG-1": Verdict.FAILED}, claimed=ALL))
+    assert "reproduction" not in json.dumps(data)
+    assert len(read_reports([file(data)], SPEC).rows) == len(SPEC.contracts)

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_nvfp4.commands import demo
-from pytest_nvfp4.implementations.interface import Planned
+from pytest_nvfp4.commands import demo, tuning
+from pytest_nvfp4.implementations.messages import Planned
 from pytest_nvfp4.plans import PlanKey, PlanMap
 
 KEYS = [PlanKey(m, 64, 128) for m in (1, 2, 4)]
@@ -22,18 +22,18 @@ def plan_map(*tactics):
 
 
 def test_agreement_counts_all_and_pairs():
-    found = demo.agreement([plan_map(1, 2, 3), plan_map(1, 2, 4), plan_map(1, 5, 4)])
+    found = tuning.agreement([plan_map(1, 2, 3), plan_map(1, 2, 4), plan_map(1, 5, 4)])
     assert (found.profiles, found.in_all, found.pairs) == (3, 1, (2, 1, 2))
 
 
 def test_regret_is_judged_by_the_median_of_others():
     judges = [{key: {0: 10.0, 1: time} for key in KEYS} for time in (11.0, 12.0, 40.0)]
-    assert demo.regrets(plan_map(0, 1, 0), judges) == pytest.approx([0, 0.2, 0])
+    assert tuning.regrets(plan_map(0, 1, 0), judges) == pytest.approx([0, 0.2, 0])
 
 
 def test_a_choice_that_no_judge_timed_has_no_regret():
     judges = [{key: {0: 10.0} for key in KEYS}]
-    assert demo.regrets(plan_map(0, 7, 0), judges) == [0, 0]
+    assert tuning.regrets(plan_map(0, 7, 0), judges) == [0, 0]
 
 
 @pytest.mark.parametrize("times", [{0: 0.0, 1: 1.0}, {0: float("inf"), 1: float("inf")}, {}, None])
@@ -42,17 +42,17 @@ def test_times_that_no_clock_gave_show_no_regret(times):
     judge = {other: {0: 10.0, 1: 20.0} for other in others}
     if times is not None:
         judge[key] = times
-    assert demo.regrets(plan_map(0, 0, 1), [judge]) == [0, 1]
-    nothing = [demo.Tuned(plan_map(0, 1, 2), {} if times is None else {key: times}, 1.0)] * 2
-    lines = list(demo.report(nothing, nothing, [plan_map(0, 1, 2)] * 2))
+    assert tuning.regrets(plan_map(0, 0, 1), [judge]) == [0, 1]
+    nothing = [tuning.Tuned(plan_map(0, 1, 2), {} if times is None else {key: times}, 1.0)] * 2
+    lines = list(demo.table(nothing, nothing, [plan_map(0, 1, 2)] * 2))
     assert not any("regret" in line for line in lines)
 
 
 def test_times_of_a_plan_that_was_not_tuned_are_not_taken_for_its_own():
     asked = []
-    process = demo._Process.__new__(demo._Process)
+    process = tuning._Process.__new__(tuning._Process)
     process._session = "session"
-    process._request = demo.Request(4, [(64, 128)])
+    process._workload = tuning.Workload(4, [(64, 128)])
     process.warm_up = lambda: None
     process.plans = lambda: plan_map(0, 0, 0)
     process._subject = SimpleNamespace(
@@ -67,16 +67,16 @@ def test_times_of_a_plan_that_was_not_tuned_are_not_taken_for_its_own():
 
 @pytest.mark.parametrize(("architecture", "largest"), [(90, 34816), (0, 34816 // 16)])
 def test_a_gpu_gets_the_oracle_itself(architecture, largest):
-    request = demo.request_for(SimpleNamespace(native_metadata={"architecture": architecture}))
-    assert max(n for n, _ in request.shapes) == largest
-    assert len(request.keys) == len(set(request.keys)) == (64 if architecture else 32)
+    workload = tuning.workload_for(SimpleNamespace(native_metadata={"architecture": architecture}))
+    assert max(n for n, _ in workload.shapes) == largest
+    assert len(workload.keys) == len(set(workload.keys)) == (64 if architecture else 32)
 
 
 @pytest.mark.parametrize("timed", [True, False])
 def test_the_table_fits_eighty_columns(timed):
     times = {key: dict.fromkeys(range(32), 1.0) | {3: 1.5} for key in KEYS} if timed else None
-    alone = [demo.Tuned(plan_map(1, 2, number), times, 100.0) for number in range(64)]
-    lines = list(demo.report(alone, alone[2:4], [plan_map(1, 2, 3)] * 64))
+    alone = [tuning.Tuned(plan_map(1, 2, number), times, 100.0) for number in range(64)]
+    lines = list(demo.table(alone, alone[2:4], [plan_map(1, 2, 3)] * 64))
     assert max(map(len, lines)) <= 80
     assert ("regret" in "\n".join(lines)) == timed
     assert any(line.startswith("64 with one map") and " 3 of 3 " in line for line in lines)

@@ -9,11 +9,11 @@ import pytest
 
 from pytest_nvfp4.faults import strace
 from pytest_nvfp4.fuzz.byte_edits import sampled_substitutions
-from pytest_nvfp4.implementations.interface import Reading, Rejected
 from pytest_nvfp4.implementations.loader import load
+from pytest_nvfp4.implementations.messages import Reading, Rejected
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.model import documents, judge_native
-from pytest_nvfp4.suite.fixtures import random_plans
+from pytest_nvfp4.suite.tools import random_plans
 
 from .conftest import ADAPTERS
 

@@ -16,6 +16,9 @@ ACTION = ROOT / "action.yml"
 GITHUB = ROOT / "examples" / "ci" / "github.yml"
 GITLAB = ROOT / "examples" / "ci" / "gitlab.yml"
 
+BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
+"""As GitHub runs a step."""
+
 
 def scripts(path):
     """Step name → shell script, of each step with a name and a block of commands."""
@@ -41,8 +44,8 @@ def test_inputs_and_outputs_of_the_action_are_those_that_it_declares():
     declared = re.search(r"^inputs:\n((?:  .*\n|\n)+)", text, re.MULTILINE)[1]
     names = set(re.findall(r"^  (\w+):$", declared, re.MULTILINE))
     assert set(re.findall(r"\binputs\.(\w+)", text)) == names
-    told = set(re.findall(r"steps\.run\.outputs\.(\w+)", text))
-    assert told == set(re.findall(r'"(\w+)=\$PWD', scripts(ACTION)["Run the suite"]))
+    published = set(re.findall(r"steps\.run\.outputs\.(\w+)", text))
+    assert published == set(re.findall(r'"(\w+)=\$PWD', scripts(ACTION)["Run the suite"]))
     used = set(re.findall(r"^ {10}(?:# )?(\w+): ", GITHUB.read_text(), re.MULTILINE))
     assert used - {"python-version", "name", "path"} <= names
 
@@ -54,15 +57,7 @@ def step(tmp_path):
     def run(implementation, options):
         (tmp_path / "output").touch()
         done = subprocess.run(
-            [
-                "bash",
-                "--noprofile",
-                "--norc",
-                "-eo",
-                "pipefail",
-                "-c",
-                scripts(ACTION)["Run the suite"],
-            ],
+            [*BASH, scripts(ACTION)["Run the suite"]],
             cwd=tmp_path,
             env={
                 "PATH": os.environ["PATH"],
@@ -116,6 +111,41 @@ def test_input_of_the_action_is_data(step, tmp_path):
     assert done.returncode == 4, done.stdout + done.stderr
     names = {path.name for path in tmp_path.iterdir()}
     assert not names & {"one", "two", "three", "four", "five"}
+
+
+@pytest.mark.parametrize("options", ["--seed '7", '--contract "BUCK', "--seed 7\\"])
+def test_options_that_cannot_be_read_fail_the_action(step, options):
+    done = step("reference", options)
+    assert done.returncode == 1
+    assert "::error::The input `options` cannot be read as words: No " in done.stderr
+    assert "BUCK" not in done.stdout
+
+
+def test_blank_options_are_no_options(step):
+    done = step("absent", "  ")
+    assert done.returncode == 4
+    assert "unknown implementation 'absent'" in done.stdout + done.stderr
+
+
+def test_the_action_installs_what_the_suite_needs(tmp_path):
+    """The first step, with an interpreter that writes down what it is started with."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nfor word; do echo "$word"; done\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        [*BASH, scripts(ACTION)["Install the suite"]],
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHON": str(python),
+            "STRACE": "false",
+            "GITHUB_ACTION_PATH": "/some where/action",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "/some where/action[suite]"
 
 
 def test_badge_is_published_on_a_branch_of_its_own(tmp_path):

@@ -1,16 +1,17 @@
 """What `init` writes works at once, claims nothing, and overwrites nothing."""
 
+import importlib.util
 import inspect
 import re
 import shutil
 import stat
 import subprocess
+import sys
 
 import pytest
 
 from pytest_nvfp4.commands import init as templates
-from pytest_nvfp4.implementations.interface import CAPABILITIES, OPERATIONS
-from pytest_nvfp4.templates import adapter
+from pytest_nvfp4.implementations.operations import CAPABILITIES, OPERATIONS
 
 from .conftest import has_nlohmann
 
@@ -43,26 +44,40 @@ def test_template_passes_smoke_at_once_and_its_badge_is_grey(language, command, 
 @pytest.mark.parametrize("language", templates.TEMPLATES)
 def test_template_names_every_operation_and_its_arguments(language, tmp_path):
     text = templates.write(language, tmp_path).read_text()
-    for operation, arguments in OPERATIONS.items():
+    for operation, declared in OPERATIONS.items():
         if operation == "describe":
             continue
         form = {
-            "python": rf"def {operation}\(\s*self, [^)]*\) -> Any",
+            "python": rf"def {operation}\(\s*self,\s[^)]*\) -> Any",
             "cpp": rf'// \{{"{operation}", {operation}\}}, +[\w, ]+$',
             "shell": rf"# {operation}\) +[\w, ]+",
         }[language]
         found = re.search(form, text, re.MULTILINE)
         assert found, operation
-        for argument in arguments:
+        for argument in declared.parameters:
             assert re.search(rf"\b{argument}\b", found[0].split(operation, 1)[1]), operation
     for capability in CAPABILITIES:
         assert capability in text or capability == "ranks", capability
 
 
-def test_stubs_of_the_python_template_have_the_interface_s_arguments():
-    for operation, arguments in OPERATIONS.items():
-        method = getattr(adapter.Adapter(), operation)
-        assert tuple(inspect.signature(method).parameters) == arguments
+def test_stubs_of_the_python_template_have_the_interface_s_arguments(tmp_path):
+    path = templates.write("python", tmp_path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for operation, declared in OPERATIONS.items():
+        method = getattr(module.Adapter(), operation)
+        assert list(inspect.signature(method).parameters) == list(declared.parameters)
+
+
+@pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]])
+def test_python_template_is_clean(tool, tmp_path):
+    path = templates.write("python", tmp_path)
+    ignored = ["--ignore", "N818,PLR0917"] if "check" in tool[1:2] else []
+    command = [sys.executable, "-m", *tool, *ignored, str(path)]
+    line = ["--config", "line-length=100"] if tool[0] == "ruff" else ["--strict"]
+    done = subprocess.run([*command, *line], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_shell_template_is_executable(tmp_path):

@@ -7,7 +7,7 @@ from unittest import mock
 
 from nvfp4_reference.adapter import Adapter
 
-from pytest_nvfp4.implementations.interface import OPERATIONS
+from pytest_nvfp4.implementations.operations import OPERATIONS
 
 
 class Faulty(Adapter):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nvfp4.implementations.examine import examine
-from pytest_nvfp4.implementations.interface import Reading, Rejected, ReportedError, SubjectError
 from pytest_nvfp4.implementations.load_save import LoadSaveError
 from pytest_nvfp4.implementations.loader import TargetError, load
+from pytest_nvfp4.implementations.messages import Reading, Rejected, ReportedError, SubjectError
+from pytest_nvfp4.implementations.smoke import examine
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
 from pytest_nvfp4.model import documents, judge_flashinfer, judge_native
@@ -99,23 +99,23 @@ def test_plans_come_in_any_of_the_documented_forms(made, rows):
 @pytest.mark.parametrize(
     ("cache", "part"),
     [
-        (simple(load=7, save=save_native), "'load' of 'made_up_cache:it' is no function"),
+        (simple(load=7, save=save_native), "'load' of 'made_up_cache:it' is not a function"),
         (simple(load=lambda: {}), "is load(); it must be load(path)"),
         (simple(load=lambda path, mode: {}), "is load(path, mode); it must be load(path)"),
         (simple(load=native_plans, save=lambda path: None), "it must be save(path, plans)"),
-        (simple(load=native_plans, save=None), "'save' of 'made_up_cache:it' is no function"),
+        (simple(load=native_plans, save=None), "'save' of 'made_up_cache:it' is not a function"),
         (simple(load=native_plans), "needs save(path, plans) too: there is no save"),
         (simple(save=save_native), "none of the adapter's operations; it needs describe, or load"),
         (simple(load=lambda path: 7), "it must return {(m, n, k): tactic}, or rows"),
         (simple(load=lambda path: ["abc"]), "load returned ['abc']"),
-        (simple(load=lambda path: {}), "FlashInfer gave {}; native gave {}"),
-        (simple(load=lambda path: {(1, 256, 128): 4.0}), "something other than integers"),
+        (simple(load=lambda path: {}), "FlashInfer returned {}; native returned {}"),
+        (simple(load=lambda path: {(1, 256, 128): 4.0}), "is not all integers"),
         (simple(load=lambda path: None), "raised TypeError: load returned None"),
         (simple(load=lambda path: 1 / 0), "native raised ZeroDivisionError"),
         (simple(load=native_plans, save=lambda path, plans: None), "save raised FileNotFoundError"),
         (
             simple(load=native_plans, save=lambda path, plans: Path(path).write_text("{}")),
-            "what it saves is no native document (missing-field",
+            "what it saves is not a native document (missing-field",
         ),
         (simple(load=native_plans, refusals=3), "a tuple of exception types"),
         (simple(load=native_plans, import_metadata={"gpu": "x"}), "must have the fields flash"),

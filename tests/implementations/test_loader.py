@@ -5,8 +5,8 @@ import types
 
 import pytest
 
-from pytest_nvfp4.implementations.examine import examine
 from pytest_nvfp4.implementations.loader import TargetError, load
+from pytest_nvfp4.implementations.smoke import examine
 from pytest_nvfp4.implementations.transports import IN_PROCESS, JSON_LINES
 
 
@@ -114,10 +114,13 @@ class Liar:
         ({}, "profiles: it is missing, though the capability buckets is claimed"),
         ({"bucket": "512"}, "bucket: the answer of bucket breaks the adapter interface"),
         ({"describe": {"protocol": 2}}, "describe: protocol is 2, but this suite speaks 1"),
-        ({"describe": {"name": " "}}, "describe: name is empty"),
-        ({"describe": {"capabilities": ["buckets", "magic"]}}, "unknown ['magic']"),
+        ({"describe": {"name": " "}}, "describe: name: Expected `str` matching regex"),
+        (
+            {"describe": {"capabilities": ["buckets", "magic"]}},
+            "describe: capabilities[1]: Invalid enum value 'magic'",
+        ),
         ({"describe": {"capabilities": ["tactics"]}}, "tactics is absent"),
-        ({"describe": {"extra": 1}}, "unknown member ['extra']"),
+        ({"describe": {"extra": 1}}, "describe: Object contains unknown field `extra`"),
     ],
 )
 def test_smoke_tells_a_broken_adapter_in_one_sentence(monkeypatch, answers, part):

@@ -31,8 +31,8 @@ class Adapter:
         (b"{", "not one line of JSON"),
         (b"\xff", "not one line of JSON"),
         (b"[" * 200_000, "not one line of JSON"),
-        (b"[]", "no JSON object"),
-        (b"null", "no JSON object"),
+        (b"[]", "not a JSON object"),
+        (b"null", "not a JSON object"),
         (b'{"op": "describe"}', "seq is missing"),
         (b'{"seq": "1", "op": "describe"}', "seq is missing"),
         (b'{"seq": true, "op": "describe"}', "seq is missing"),
@@ -40,10 +40,17 @@ class Adapter:
         (b'{"seq": 1, "op": "explode"}', "unsupported operation 'explode'"),
         (b'{"seq": 1, "op": "__class__"}', "unsupported operation '__class__'"),
         (b'{"seq": 1, "op": ["describe"]}', "unsupported operation"),
-        (b'{"seq": 1, "op": "bucket"}', "bucket lacks argument m"),
-        (b'{"seq": 1, "op": "bucket", "m": 1, "n": 2}', "bucket has no argument n"),
+        (
+            b'{"seq": 1, "op": "bucket"}',
+            "arguments of bucket are wrong: Object missing required field `m`",
+        ),
+        (
+            b'{"seq": 1, "op": "bucket", "m": 1, "n": 2}',
+            "arguments of bucket are wrong: Object contains unknown field `n`",
+        ),
         (b'{"seq": 1, "op": "bucket", "m": 0}', "bucket raised ZeroDivisionError"),
-        (b'{"seq": 1, "op": "merge", "prior": {}, "current": {}}', "unsupported"),
+        (b'{"seq": 1, "op": "bucket", "m": "1"}', "wrong: m: Expected `int`, got `str`"),
+        (b'{"seq": 1, "op": "close", "session": "1"}', "unsupported"),
     ],
 )
 def test_malformed_request_is_answered_with_an_error(line, part):
@@ -65,7 +72,7 @@ def test_prints_of_the_adapter_go_to_standard_error(monkeypatch):
     replies = [json.loads(line) for line in done.stdout.splitlines()]
     assert replies[0] == {"seq": 1, "ok": {"name": "x"}}
     assert replies[1]["seq"] == 2
-    assert "no plain data" in replies[1]["error"]
+    assert "not plain data" in replies[1]["error"]
     assert "a stray line on standard output" in done.stderr
     assert done.returncode == 0
 

@@ -9,7 +9,7 @@ from nvfp4_reference.adapter import make
 
 from pytest_nvfp4 import oracle
 from pytest_nvfp4.fuzz.byte_edits import sampled_substitutions
-from pytest_nvfp4.implementations.interface import Rejected
+from pytest_nvfp4.implementations.messages import Rejected
 from pytest_nvfp4.implementations.subject import Subject
 from pytest_nvfp4.implementations.transports import InProcess
 from pytest_nvfp4.model import (

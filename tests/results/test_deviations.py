@@ -80,7 +80,7 @@ ENTRY = '[[deviation]]\ncontract = "MERG-1"\nreason = "r"\n'
         (ENTRY.replace("contract", "id"), "'id' is not one of"),
         ('[[deviation]]\nreason = "r"', "deviation 1: 'contract' is missing"),
         ('[[deviation]]\ncontract = "MERG-1"', "deviation 1: 'reason' is missing"),
-        (ENTRY.replace('"r"', '"  "'), "'reason' must be a string that says something"),
+        (ENTRY.replace('"r"', '"  "'), "'reason' must be a string that is not empty"),
         (ENTRY.replace('"r"', "7"), "'reason' must be a string"),
         (ENTRY.replace('"MERG-1"', "1"), "'contract' must be a string"),
         (ENTRY + 'case = ""', "'case' must be a string"),

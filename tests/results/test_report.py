@@ -154,7 +154,7 @@ def test_the_start_is_given_in_utc() -> None:
     assert made["run"]["started"] == "2031-05-03T19:30:00Z"
     with pytest.raises(ValueError, match="no time zone"):
         report.build(SPEC, (), run=replace(run(), started=started.replace(tzinfo=None)), **keywords)
-    with pytest.raises(ValueError, match=r"run\.seed is out of range"):
+    with pytest.raises(ValueError, match=r"at run\.seed: expected `int` <= 9007199254740991"):
         report.build(SPEC, (), run=replace(run(), seed=2**53), **keywords)
 
 
@@ -310,6 +310,12 @@ def test_every_mutation_is_found_and_none_crashes_the_check() -> None:
             node[last] = value
         if json.dumps(made) != json.dumps(original):
             assert report.verify(made) != [], (parents, last, value)
+
+
+def test_a_run_that_started_at_no_time_is_found() -> None:
+    made = report_of(outcome())
+    made["run"]["started"] = "2031-02-30T03:02:01Z"
+    assert report.verify(resealed(made)) == ["The run cannot have started at 2031-02-30T03:02:01Z."]
 
 
 @pytest.mark.parametrize("data", [*STRANGE, [mixed()]], ids=repr)

@@ -192,6 +192,7 @@ def test_a_selection_is_what_its_names_say_for_any_names() -> None:
         wanted = source.sample(names, source.randint(1, 6))
         expected = [c for c in SPEC.contracts if c.id in wanted or c.area in wanted]
         assert list(contracts.select(SPEC, ",".join(wanted))) == expected
+        assert list(contracts.select(SPEC, ",".join(wanted).lower())) == expected
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_a_selection_is_what_its_names_say_for_any_names() -> None:
         ("", "The contract selection is empty"),
         (" , ", "The contract selection is empty"),
         ("PUBL,", "'' is not in specification 1.0"),
-        ("publ", "'publ' is not in specification 1.0; the nearest names are PUBL."),
+        ("pubx", "'pubx' is not in specification 1.0; the nearest names are PUBL."),
         ("NDOC-44", "the nearest names are NDOC-4"),
         ("BUCK-1,PULB-1", "'PULB-1' is not in specification 1.0; the nearest names are PUBL-1"),
         ("GEMM9", "its areas are PATH, BUCK, TACT, NDOC, FIMP, MERG, PUBL."),

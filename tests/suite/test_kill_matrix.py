@@ -14,8 +14,7 @@ from faulty.variant import faults
 from pytest_nvfp4.implementations.loader import Target
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.specification.contracts import packaged
-from pytest_nvfp4.suite.recorder import PACKAGE
-from pytest_nvfp4.suite.run import suite_files
+from pytest_nvfp4.suite.cases import PACKAGE, suite_files
 
 # Loaded once for all runs; numpy even refuses to load again.
 for file in suite_files():

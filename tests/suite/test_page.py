@@ -36,8 +36,10 @@ def test_the_page_can_be_asked_for_by_variable_and_alone(pytester, conformance, 
     assert "✓" in (pytester.path / "page.html").read_text()
 
 
-def test_a_page_that_cannot_be_written_is_said(pytester, conformance):
+def test_page_that_cannot_be_written_is_a_usage_error(pytester, conformance):
     (pytester.path / "file").write_text("")
     result = conformance("--nvfp4-contract=BUCK-2", "--nvfp4-html=file/page.html")
     assert result.ret == 4
-    result.stdout.fnmatch_lines(["*ERROR: cannot write *file*"])
+    result.stderr.fnmatch_lines(
+        ["*--nvfp4-html is 'file/page.html', where no file can be written: Not a directory*"]
+    )

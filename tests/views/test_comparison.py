@@ -1,35 +1,22 @@
 """Reports side by side: what is lined up, what is said in the terminal, what is refused."""
 
-import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import ALL, NOTHING, SPEC, outcome, report_of, unhurried
+from samples import SPEC, outcome, report_of, unhurried
 
 from pytest_nvfp4.results import report
 from pytest_nvfp4.results.verdicts import Verdict
 from pytest_nvfp4.text import columns
-from pytest_nvfp4.views import badge, marks, matrix
 from pytest_nvfp4.views import comparison as compare
+from pytest_nvfp4.views import marks, matrix
 
 V = Verdict
 READER = frozenset({"buckets", "tactics", "native-document", "flashinfer-import"})
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Callable[..., str]:
-    def write(content: object, name: str = "a.json") -> str:
-        path = tmp_path / name
-        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-        return str(path)
-
-    return write
 
 
 def of(*reports: dict[str, Any]) -> compare.Comparison:
@@ -37,7 +24,7 @@ def of(*reports: dict[str, Any]) -> compare.Comparison:
 
 
 def shown(comparison: compare.Comparison, **how: Any) -> str:
-    return marks.plain(matrix.lines(comparison, **how))
+    return marks.plain(matrix.lines(comparison, **{"width": 80, **how}))
 
 
 def resealed(data: dict[str, Any]) -> dict[str, Any]:
@@ -107,6 +94,19 @@ def test_all_shows_every_contract_once() -> None:
     assert "are left out (--all shows them)" in " ".join(shown(two()).split())
 
 
+def test_in_a_log_nothing_is_cut_and_a_wide_terminal_is_used() -> None:
+    text = SPEC.contract("NDOC-6").text
+    assert len(text) > 80
+    log = shown(two(), width=None)
+    assert "…" not in log
+    assert max(map(columns, log.splitlines())) <= 80
+    start = next(line for line in log.splitlines() if "NDOC-6" in line).index(text[:5])
+    room = 80 - 2 * 7 - start
+    cells = " ".join(line[start : start + room].strip() for line in log.splitlines())
+    assert text in " ".join(cells.split())
+    assert max(map(columns, shown(two(), width=200).splitlines())) == 200
+
+
 @unhurried
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=8, unique=True), st.booleans())
 def test_no_line_is_too_wide_and_nothing_hidden_gets_through(
@@ -154,63 +154,3 @@ def test_what_limits_a_comparison_is_said(member: str, value: str, says: str) ->
     data["suite"][member] = value
     (note,) = of(report_of(outcome()), resealed(data)).notes
     assert says in note
-
-
-def test_labels_are_given_or_name_and_version(file: Callable[..., str], tmp_path: Path) -> None:
-    first, second = file(report_of(outcome())), file(report_of(outcome(), name="b"), "b=2.json")
-    comparison = compare.read([f"before={first}", second, first], SPEC)
-    assert [column.label for column in comparison.columns] == ["before", "b 0.3", "toy-cache 0.3"]
-    assert [column.letter for column in comparison.columns] == ["A", "B", "C"]
-
-
-def test_two_reports_of_one_implementation_need_names(file: Callable[..., str]) -> None:
-    first, second = file(report_of(outcome())), file(report_of(outcome()), "b.json")
-    with pytest.raises(ValueError, match="are both reports of toy-cache 0.3; give them names, as"):
-        compare.read([first, second], SPEC)
-    with pytest.raises(ValueError, match="two reports are called 'x'; give each a name of its own"):
-        compare.read([f"x={first}", f"x={second}"], SPEC)
-    assert len(compare.read([first, f"after={second}"], SPEC).columns) == 2
-
-
-@pytest.mark.parametrize("count", [0, 9])
-def test_one_to_eight_reports(file: Callable[..., str], count: int) -> None:
-    path = file(report_of(outcome()))
-    with pytest.raises(ValueError, match=f"^{count} reports are given; compare 1 to 8$"):
-        compare.read([f"{number}={path}" for number in range(count)], SPEC)
-    eight = compare.read([f"{number}={path}" for number in range(8)], SPEC)
-    assert [column.letter for column in eight.columns] == list("ABCDEFGH")
-
-
-def altered() -> dict[str, Any]:
-    data = report_of(outcome({"MERG-1": V.FAILED}))
-    data["contracts"][0]["verdict"] = "failed"
-    return data
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("", "is no report: The report is not valid JSON"),
-        ("[]", "is no conformance report; it has no member report_version"),
-        ({"report_version": 2}, "has report version 2, but this is a reader of version 1; use the"),
-        ({"report_version": 1}, "not a report that can be trusted: the report lacks the member"),
-        (badge.endpoint(badge.Badge("x", "red")), "is a badge; give the report that earned it"),
-        (badge.svg(badge.Badge("x", "red")), "is a badge; give the report that earned it"),
-        (altered(), "it was altered. (and 2 more, which verify lists)"),
-        (report_of(()) | {"digest": NOTHING}, "it was altered."),
-    ],
-    ids=range(8),
-)
-def test_what_is_no_report_is_refused_in_one_sentence(
-    file: Callable[..., str], content: object, says: str
-) -> None:
-    with pytest.raises(ValueError, match=r"^[^\n]+$") as error:
-        compare.read([file(content, "odd.json")], SPEC)
-    assert says in str(error.value)
-    assert "odd.json" in str(error.value)
-
-
-def test_an_older_report_without_reproductions_is_read(file: Callable[..., str]) -> None:
-    data = report_of(outcome({"MERG-1": V.FAILED}, claimed=ALL))
-    assert "reproduction" not in json.dumps(data)
-    assert len(compare.read([file(data)], SPEC).rows) == len(SPEC.contracts)

@@ -9,9 +9,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 from samples import ALL, SPEC, case, hostile, outcome, report_of, unhurried
 
 from pytest_nvfp4 import oracle
@@ -19,8 +21,8 @@ from pytest_nvfp4.plans import PlanKey, PlanMap
 from pytest_nvfp4.results.verdicts import IN_PROCESS, JSON_LINES, CaseResult, Verdict, aggregate
 from pytest_nvfp4.views import comparison as compare
 from pytest_nvfp4.views import page
-from pytest_nvfp4.views.page import NamedMap
-from pytest_nvfp4.views.page.html import Html, cut, foreign, join, link, prose, tag
+from pytest_nvfp4.views.page import NamedMap, document
+from pytest_nvfp4.views.page.markup import cut, foreign, link, prose, shown
 
 V = Verdict
 VOID = {"br", "col", "input", "link", "meta"}
@@ -311,16 +313,23 @@ def test_a_page_is_written_in_one_step(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_tags_escape_children_and_attributes() -> None:
-    made = tag(
-        "p", "a<b", None, 3, [tag("br"), "&"], class_='"x"', data_of=None, hidden=True, open=False
-    )
-    assert made == '<p class="&quot;x&quot;" hidden>a&lt;b3<br>&amp;</p>'
-    assert join("<", Html("<")) == "&lt;<"
-    assert foreign("a\u202eb") == r"<bdi>a\u202eb</bdi>"
-    assert cut("abc", 2) == "ab … and 1 more characters"
-    assert join(prose("see `a<b` and `c`")) == "see <code>a&lt;b</code> and <code>c</code>"
-    assert join(prose("one ` alone")) == "one ` alone"
+def test_text_is_escaped_and_cut() -> None:
+    assert shown("a<b\n&\"'") == "a&lt;b\n&amp;&#34;&#39;"
+    assert shown(Markup("<br>")) == "<br>"
+    assert shown(3) == "3"
+    assert foreign("a\u202eb<") == r"<bdi>a\u202eb&lt;</bdi>"
+    assert cut("abc", 2) == "ab … and 1 more character"
+    assert prose("see `a<b` and `c`") == "see <code>a&lt;b</code> and <code>c</code>"
+    assert prose("one ` alone") == "one ` alone"
+    assert prose("<b>` `<i>") == "&lt;b&gt;<code> </code>&lt;i&gt;"
+
+
+def test_every_template_is_escaped_and_refuses_unknown_names() -> None:
+    environment = document._environment()
+    made = environment.from_string('{{ text }}<p title="{{ text }}">').render(text='<\u202e">')
+    assert made == '&lt;\\u202e&#34;&gt;<p title="&lt;\\u202e&#34;&gt;">'
+    with pytest.raises(jinja2.UndefinedError):
+        environment.from_string("{{ nosuch }}").render()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ V = Verdict
 def shown(
     results: tuple[ContractResult, ...],
     *,
-    width: int = 80,
+    width: int | None = 80,
     ascii_only: bool = False,
     whole: bool = True,
     name: str = "toy-cache",
@@ -245,6 +245,44 @@ def test_an_endless_message_is_cut() -> None:
     failed = case("MERG-1", V.FAILED, message="word " * 100_000)
     lines = marks.plain(shown(changed({"MERG-1": [failed]}))).splitlines()
     assert lines[-7:] == ["      " + " ".join(["word"] * 15)[:74]] * 6 + ["      …"]
+
+
+LONG = " ".join(f"word{number}" for number in range(200))
+
+
+@pytest.mark.parametrize("verdict", [V.FAILED, V.ERROR, V.KNOWN_DEVIATION, V.SKIPPED])
+def test_in_a_log_nothing_is_cut(verdict: Verdict) -> None:
+    cases = {"MERG-1": [case("MERG-1", verdict, name=LONG, message=LONG[::-1])]}
+    text = marks.plain(shown(changed(cases), width=None, name=LONG.upper()))
+    assert "…" not in text
+    assert max(columns(line) for line in text.splitlines()) <= 80
+    words = " ".join(text.split())
+    assert LONG.upper() in words
+    assert LONG[::-1] in words
+    assert (LONG in words) == (verdict >= V.FAILED)
+
+
+def test_an_instruction_is_never_cut() -> None:
+    skipped = case("MERG-1", V.SKIPPED, message=f"{LONG}; install it")
+    stale = case("MERG-2", V.ERROR, transport=NO_TRANSPORT, message=f"{LONG}; remove the entry.")
+    lines = shown(changed({"MERG-1": [skipped], "MERG-2": [stale]}))
+    words = " ".join(marks.plain(lines).split())
+    assert f"{LONG}; install it" in words
+    assert f"{LONG}; remove the entry." in words
+
+
+def test_a_wide_terminal_is_used() -> None:
+    failed = case("MERG-1", V.KNOWN_DEVIATION, message=LONG)
+    lines = marks.plain(shown(changed({"MERG-1": [failed]}), width=200)).splitlines()
+    assert max(map(columns, lines)) == 200
+    assert lines[-1].endswith("…")
+
+
+def test_one_is_in_the_singular() -> None:
+    one = aggregate(SPEC, [case("MERG-1")], claimed=ALL, selected={"MERG-1"})
+    text = marks.plain(shown(one))
+    assert "✓ all   1 contract " in text
+    assert "1 passed; 1 case in 12.3 s" in text
 
 
 def test_several_are_in_the_plural() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from engine import MAP, SHAPES, Engine
 
-from pytest_nvfp4.cache_files.reader import read_plans
+from pytest_nvfp4.cache_files import read_plans
 from pytest_nvfp4.oracle import assert_matches_oracle
 
 SCALE = 16

@@ -1,7 +1,7 @@
-"""What a fresh process and its parent tell each other: JSON lines over a socket pair.
+"""Messages between a fresh process and its parent: JSON lines over a socket pair.
 
-A line is ``[kind, value]``. Descriptors can go with a line: a process that dies cannot be asked for
-what it had printed, so it hands over where its output goes before the test begins.
+A line is ``[kind, value]``. File descriptors can be sent with a line: a process that has died
+cannot send what it had printed, so it sends the descriptors of its output before the test begins.
 """
 
 import array
@@ -16,7 +16,7 @@ from typing import Any
 Message = tuple[str, Any]
 
 GARBLED = "garbled"
-"""The kind of a line that no channel has sent; its value is the beginning of that."""
+"""The kind of a line that is not a message; its value is the beginning of the line."""
 
 _CHUNK = 1 << 16
 _ROOM_BESIDE = socket.CMSG_SPACE(8 * array.array("i").itemsize)
@@ -33,22 +33,24 @@ class Channel:
         self._owner = os.getpid()
         self._unread: list[bytes] = []  # of a line whose end has not come; joined once it has
         self.descriptors: list[int] = []
-        """Descriptors that came; the receiver closes them."""
+        """Descriptors that were received; `close` closes them."""
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def send(self, kind: str, value: object, descriptors: Sequence[int] = ()) -> None:
-        """Send one line; a value that JSON cannot hold is a TypeError or a ValueError."""
+        """Send one message; raises TypeError or ValueError for a value that JSON cannot hold."""
         if os.getpid() != self._owner:
-            raise RuntimeError("a forked process has nothing to tell; send from the test's own")
+            raise RuntimeError(
+                "a forked process cannot record anything; record in the test's process"
+            )
         line = json.dumps([kind, value]).encode("ascii") + b"\n"
         with self._lock:
             sent = socket.send_fds(self._socket, [line], descriptors) if descriptors else 0
             self._socket.sendall(line[sent:])
 
     def receive(self) -> list[Message] | None:
-        """The lines that have come since; None once the other end is closed and all is read."""
+        """The messages since the last call; None once the other end is closed and all are read."""
         came = []
         ended = False
         while True:
@@ -75,17 +77,17 @@ class Channel:
             return None
         return [_message(line) for line in lines]
 
-    def let_go_on(self) -> None:
-        """Answer a line whose sender waits for it."""
-        with contextlib.suppress(OSError):  # it may have died meanwhile
+    def acknowledge(self) -> None:
+        """Let the sender of the last message continue, where it waits for that."""
+        with contextlib.suppress(OSError):  # it may have died since
             self._socket.sendall(b"\n")
 
     def wait(self) -> None:
-        """Wait until the other end has acted on the last line."""
+        """Wait until the other end acknowledges the last message."""
         self._socket.recv(1)
 
     def close(self) -> None:
-        """Close the socket and every descriptor that came."""
+        """Close the socket and every descriptor that was received."""
         self._socket.close()
         while self.descriptors:
             os.close(self.descriptors.pop())

@@ -1,7 +1,7 @@
-"""What a test notes about itself in a fresh process, for the parent to compare over runs.
+"""What a test records and measures in a fresh process, for the parent to compare over runs.
 
 The fixture `fresh` gives an `Observer`. In an ordinary process it takes the same calls and keeps
-nothing, so that a test can be tried without its marker's cost.
+nothing, so that a test can be tried in one.
 """
 
 import base64
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Better = Literal["higher", "lower"]
-Tell = Callable[[str, Mapping[str, object]], None]
+Send = Callable[[str, Mapping[str, object]], None]
 
 OBSERVED, MEASURED = "observed", "measured"
 
@@ -28,35 +28,36 @@ class Metric:
 
 
 class Observer:
-    """What the fixture `fresh` gives: which run this is, and where to note what it saw."""
+    """The value of the fixture `fresh`: which run this is, and methods to record what it did."""
 
-    def __init__(self, run: int = 1, runs: int = 1, arm: str = "", tell: Tell | None = None):
+    def __init__(self, run: int = 1, runs: int = 1, arm: str = "", send: Send | None = None):
         self.run = run
         """This run's number, from 1 on."""
         self.runs = runs
         """How many runs there are."""
         self.arm = arm
         """The name of this run's arm; empty without arms."""
-        self._tell = tell or (lambda kind, value: None)
+        self._send = send or (lambda kind, value: None)
         self._names: set[str] = set()
 
     def record(self, name: str, value: object) -> None:
-        """Note a value that is to be equal in all runs: bytes, or anything that JSON can hold.
+        """Record a value that must be equal in all runs: bytes, or anything that JSON can hold.
 
-        Raises TypeError for a value that is neither, ValueError for a name that was used before.
+        Raises TypeError for another value, ValueError for a name that this run has used before.
         """
         self._claim(name)
         if isinstance(value, bytes | bytearray | memoryview):
             content = {"base64": base64.b64encode(bytes(value)).decode("ascii")}
         else:
             content = {"json": _canonical(name, value)}
-        self._tell(OBSERVED, {"name": name, **content})
+        self._send(OBSERVED, {"name": name, **content})
 
     def measure(self, name: str, value: float, *, unit: str = "", better: Better) -> None:
-        """Note a measured axis, such as tokens per second, and whether higher or lower is better.
+        """Record a measured axis, such as tokens per second; `better` is "higher" or "lower".
 
-        Arms are compared by it: the mean of each, and their ratio. The value is a finite number
-        above 0.
+        The arms are compared on it by the mean of each, and by their ratio. Raises ValueError for
+        another `better`, for a value that is not a finite number above 0, and for a name that this
+        run has used before.
         """
         if better not in ("higher", "lower"):
             raise ValueError(f"fresh.measure({name!r}, better={better!r}); say 'higher' or 'lower'")
@@ -66,13 +67,13 @@ class Observer:
                 f"fresh.measure({name!r}, {value!r}) has no ratio; give a number above 0"
             )
         self._claim(name)
-        self._tell(MEASURED, {"name": name, "unit": unit, "better": better, "value": number})
+        self._send(MEASURED, {"name": name, "unit": unit, "better": better, "value": number})
 
     def _claim(self, name: str) -> None:
         if not (isinstance(name, str) and name and name.isprintable()):
-            raise ValueError(f"{name!r} names nothing; use printable text")
+            raise ValueError(f"{name!r} is not possible as a name; use printable text")
         if name in self._names:
-            raise ValueError(f"{name!r} was noted before in this run; use another name")
+            raise ValueError(f"{name!r} was recorded before in this run; use another name")
         self._names.add(name)
 
 
@@ -90,9 +91,9 @@ Value = bytes | str
 """Bytes as they were recorded, or the canonical JSON text of another value."""
 
 
-def read_observed(told: Mapping[str, str]) -> Value:
+def read_observed(message: Mapping[str, str]) -> Value:
     """The value of a message of the kind `OBSERVED`."""
-    return base64.b64decode(told["base64"]) if "base64" in told else told["json"]
+    return base64.b64decode(message["base64"]) if "base64" in message else message["json"]
 
 
 def describe_difference(left: Value, right: Value, names: tuple[str, str]) -> list[str]:

@@ -1,7 +1,8 @@
-"""Start fresh processes, hear them out, and make sure that they end.
+"""Start fresh processes, receive their messages, and make sure that they end.
 
-Each leads a process group of its own: whatever it leaves behind in it ends with it. An orphan that
-has left the group, or keeps a pipe open, holds nobody up: what is waited for is the process.
+Each leads a process group of its own, and all processes of the group end with it. A child of the
+process that has left the group, or keeps a pipe open, delays nothing: only the process is waited
+for.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from typing import IO, Any
 
 from pytest_nvfp4.markers.fresh_process.channel import Channel, Message
 
-TELL_GRACE = 2.0  # seconds for a hanging process to say where it hangs
+DUMP_GRACE = 2.0  # seconds for a hanging process to write where it hangs
 END_GRACE = 60.0  # seconds from the end of the test to the end of its process
 INTERRUPT_GRACE = 5.0  # seconds to tear down after Ctrl-C
 _LAST_OUTPUT = 1 << 16  # bytes
@@ -29,48 +30,51 @@ TIMED_OUT, LINGERED = "timed out", "lingered"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What to start: the command (the channel's descriptor is added), its folder, its letter."""
+    """A process to start: its command, folder, environment and first message.
+
+    The channel's descriptor is added to the command; `timeout` is in seconds.
+    """
 
     command: tuple[str, ...]
     folder: str
     environment: Mapping[str, str]
-    letter: Mapping[str, Any]
+    message: Mapping[str, Any]
     timeout: float | None = None
     shown: bool = False
-    """Its output goes where ours goes, at once, instead of being kept."""
+    """Its output is not kept: it goes at once to where this process's output goes."""
 
 
 @dataclass(slots=True)
 class Ended:
-    """How a process ended: its status as `subprocess` gives it, and what it left behind."""
+    """How a process ended: its status as `subprocess` gives it, and its last output."""
 
     status: int
     why: str = ""
-    """`TIMED_OUT` or `LINGERED` where it was ended by us."""
-    said: int | None = None
-    """The status that pytest said it would end with; None where it never came that far."""
+    """`TIMED_OUT` or `LINGERED` where the parent ended it."""
+    announced: int | None = None
+    """The status that pytest announced at its end; None where it did not come to that."""
     error: str = ""
     """Why it could not be started at all."""
     output: str = ""
     """The last that it wrote outside pytest's capturing."""
     captured: dict[str, str] = field(default_factory=dict)
-    """What pytest had captured and not reported: ``{"stdout": …, "stderr": …}``."""
+    """Text that pytest had captured and not reported: ``{"stdout": …, "stderr": …}``."""
     seconds: float = 0.0
 
 
 class Process:
-    """One that runs; `fileno` of its channel and of its end are for a selector."""
+    """A running process; its `channel` and `ended` can be given to a selector."""
 
     def __init__(self, start: Start):
         ours, theirs = socket.socketpair()
         self.channel = Channel(ours)
-        self.said: int | None = None
-        self.silent = False  # it has closed its end
+        self.announced: int | None = None
+        self.silent = False  # whether it has closed its end of the channel
         self.shown = start.shown
         self._why = ""
         self._output: IO[bytes] | None = None if start.shown else _kept_output()
         self._began = time.monotonic()
-        sys.stdout.flush()  # what was written before comes before
+        sys.stdout.flush()  # so that earlier output comes first
         try:
             self._popen = subprocess.Popen(
                 [*start.command, str(theirs.fileno())],
@@ -90,36 +94,38 @@ class Process:
         self.ended = os.pidfd_open(self._popen.pid)
         self.deadline = None if start.timeout is None else self._began + start.timeout
         with contextlib.suppress(BrokenPipeError):
-            self.channel.send("launch", start.letter)
+            self.channel.send("launch", start.message)
 
     def expired(self) -> None:
-        """The deadline has passed: let it say where it hangs, then end it."""
+        """The deadline has passed: the first time, let it write where it hangs; then end it."""
         if not self._why:
-            self._why = TIMED_OUT if self.said is None else LINGERED
+            self._why = TIMED_OUT if self.announced is None else LINGERED
             self._signal(signal.SIGABRT)  # pytest's faulthandler writes every thread's stack
-            self.deadline = time.monotonic() + TELL_GRACE
+            self.deadline = time.monotonic() + DUMP_GRACE
         else:
             self._end_group()
             self.deadline = None
 
-    def hear(self) -> list[Message]:
-        """What it has said since; note what concerns the process itself."""
+    def receive(self) -> list[Message]:
+        """Its messages since the last call; those about the process itself are acted on, too."""
         messages = self.channel.receive()
         self.silent = messages is None
         for kind, value in messages or ():
             if kind == "end":
-                self.said = value
+                self.announced = value
                 grace = time.monotonic() + END_GRACE
                 self.deadline = grace if self.deadline is None else min(self.deadline, grace)
         return messages or []
 
     def reap(self) -> Ended:
-        """Take leave of a process that has ended, and of everything in its group."""
-        self._end_group()  # before it is reaped, while its number is nobody else's
+        """Wait for a process that has ended, and kill what is left in its group."""
+        self._end_group()  # before the wait, since its pid may be given to another process after it
         status = self._popen.wait()
         seconds = time.monotonic() - self._began
-        ended = Ended(status, self._why, self.said, output=_tail(self._output), seconds=seconds)
-        if self.said != status or self._why:
+        ended = Ended(
+            status, self._why, self.announced, output=_tail(self._output), seconds=seconds
+        )
+        if self.announced != status or self._why:
             for name, descriptor in zip(
                 ("stdout", "stderr"), self.channel.descriptors, strict=False
             ):
@@ -132,7 +138,7 @@ class Process:
         self._signal(signal.SIGINT)
 
     def close(self) -> None:
-        """Free what belongs to it; a process that still runs is killed."""
+        """Free all resources; a process that still runs is killed."""
         popen = getattr(self, "_popen", None)
         if popen is not None and popen.returncode is None:
             self._end_group()
@@ -157,13 +163,14 @@ class Process:
 def run_all(
     starts: Iterable[Start],
     together: int,
-    hear: Callable[[int, Message], None],
+    receive: Callable[[int, Message], None],
     more: Callable[[], bool],
 ) -> Generator[tuple[int, Ended]]:
-    """Run processes, `together` at a time, and give each one's number and end, as they end.
+    """Run processes, `together` at a time, and yield each one's number and end, as they end.
 
-    `hear` gets every message with the number of its process; `more` is asked before each start.
-    Whoever stops listening, or is interrupted, leaves no process behind.
+    `receive` gets every message with the number of its process; `more` is called before each start,
+    and there is none where it returns false. When the generator is closed or interrupted, all
+    processes are ended.
     """
     waiting = iter(enumerate(starts))
     running: dict[int, Process] = {}
@@ -181,12 +188,12 @@ def run_all(
                 return
             _wait(running.values())
             for number, process in list(running.items()):
-                over = _is_over(process)  # before hearing: what came until then is heard below
-                for message in process.hear():
-                    hear(number, message)
+                over = _is_over(process)  # before receiving, so that its last messages are not lost
+                for message in process.receive():
+                    receive(number, message)
                     if process.shown and message[0] == "report":
                         sys.stdout.flush()
-                        process.channel.let_go_on()
+                        process.channel.acknowledge()
                 if over:
                     del running[number]
                     yield number, process.reap()
@@ -199,7 +206,7 @@ def run_all(
 
 
 def _wait(processes: Iterable[Process]) -> None:
-    """Until somebody says something or ends, or the next deadline; act on those that passed."""
+    """Wait for a message, an end or the next deadline; act on the deadlines that have passed."""
     with selectors.DefaultSelector() as selector:
         deadlines = []
         for process in processes:
@@ -221,10 +228,10 @@ def _is_over(process: Process) -> bool:
 
 
 def _interrupt(processes: list[Process]) -> None:
-    """Pass Ctrl-C on, and give them a moment to tear down."""
+    """Interrupt processes, and give them `INTERRUPT_GRACE` seconds to tear down."""
     for process in processes:
         process.interrupt()
-    with contextlib.suppress(KeyboardInterrupt):  # a second one: now
+    with contextlib.suppress(KeyboardInterrupt):  # after a second Ctrl-C they are killed at once
         deadline = time.monotonic() + INTERRUPT_GRACE
         left = [process for process in processes if not _is_over(process)]
         while left and time.monotonic() < deadline:
@@ -233,7 +240,7 @@ def _interrupt(processes: list[Process]) -> None:
                     selector.register(process.ended, selectors.EVENT_READ)
                 selector.select(max(0.0, deadline - time.monotonic()))
             for process in left:
-                process.hear()  # nobody may block on telling us
+                process.receive()  # so that none blocks while it sends
             left = [process for process in left if not _is_over(process)]
 
 
@@ -250,7 +257,7 @@ def _tail(file: IO[bytes] | None) -> str:
 
 
 def _content(descriptor: int) -> str:
-    """What is in the file behind a descriptor; nothing where that is no file."""
+    """The end of the file behind a descriptor; "" where it is not a file."""
     with contextlib.suppress(OSError):
         size = os.fstat(descriptor).st_size
         data = os.pread(descriptor, _LAST_OUTPUT, max(0, size - _LAST_OUTPUT))
@@ -259,7 +266,7 @@ def _content(descriptor: int) -> str:
 
 
 def show(output: str) -> None:
-    """Pass on what a process wrote outside pytest's capturing, to where ours goes."""
+    """Write what a process wrote outside pytest's capturing to this process's stderr."""
     if output:
         sys.stderr.write(output)
         sys.stderr.flush()

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from pytest_nvfp4.markers.marks import Marks, named_options
-from pytest_nvfp4.markers.paths import RequestError
+from pytest_nvfp4.markers.fresh_process import MARK
+from pytest_nvfp4.markers.requests import Marks, RequestError, named_options
 
-MARK = "fresh_process"
 EQUAL, WITHIN_ARMS, IGNORE = "equal", "within-arms", "ignore"
 COMPARISONS = (EQUAL, WITHIN_ARMS, IGNORE)
 MOST_RUNS = 1000
@@ -26,7 +25,7 @@ _FORMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class FreshRun:
     """One run of a test: its number from 1 on, its arm's name, and that arm's environment."""
 
     number: int
@@ -40,14 +39,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class FreshRequest:
     """What a test asks for; `timeout` is in seconds for each run, None for ever.
 
-    `compare` says of each recorded name, or of all under "", over which runs it must be equal;
-    `at_least` bounds the ratio of the first arm over the second on every measured axis.
+    `compare` gives for each recorded name, and under "" for all others, the runs over which it must
+    be equal; `at_least` is the least ratio of the first arm over the second on every measured axis.
     """
 
-    runs: tuple[Run, ...] = (Run(1),)
+    runs: tuple[FreshRun, ...] = (FreshRun(1),)
     timeout: float | None = None
     compare: Mapping[str, str] = field(default_factory=lambda: {"": EQUAL})
     at_least: float | None = None
@@ -59,16 +58,17 @@ class Request:
         return tuple(dict.fromkeys(run.arm for run in sorted_by_letter(self)))
 
 
-def sorted_by_letter(request: Request) -> list[Run]:
+def sorted_by_letter(request: FreshRequest) -> list[FreshRun]:
     """The runs, those of arm A first: by their letters in the order."""
     letters = request.order.replace("/", "")
     return [run for _, run in sorted(zip(letters, request.runs, strict=True), key=lambda p: p[0])]
 
 
-def read_request(marks: Marks, timeout: float | None = None) -> Request:
-    """What a test's markers ask for; each is (arguments, options), and of two the first wins.
+def read_request(marks: Marks, timeout: float | None = None) -> FreshRequest:
+    """What a test's markers ask for; raises RequestError.
 
-    `timeout` is for those who name none.
+    Each marker is (arguments, options); the closest that gives an option wins. `timeout` is for
+    tests that give none.
     """
     options = named_options(MARK, marks, _FORMS, "write runs={} if that is meant")
     for name, value in options.items():
@@ -90,7 +90,7 @@ def read_request(marks: Marks, timeout: float | None = None) -> Request:
             f"{MARK}(at_least={at_least!r}) compares two arms, and there are {len(arms)}; "
             "give arms={…} with two"
         )
-    return Request(
+    return FreshRequest(
         runs=runs,
         timeout=options.get("timeout", timeout),
         compare=rules,
@@ -115,7 +115,7 @@ def _default_order(runs: int | None, arms: int) -> str:
 
 def _runs(
     order: str, arms: Mapping[str, Mapping[str, str | None]], runs: int | None
-) -> tuple[Run, ...]:
+) -> tuple[FreshRun, ...]:
     names = list(arms) or [""]
     letters = order.replace("/", "")
     for letter in letters:
@@ -133,7 +133,7 @@ def _runs(
         )
     chosen = [names[ord(letter) - ord("A")] for letter in letters]
     return tuple(
-        Run(number, name, MappingProxyType(dict(arms.get(name, {}))))
+        FreshRun(number, name, MappingProxyType(dict(arms.get(name, {}))))
         for number, name in enumerate(chosen, start=1)
     )
 
@@ -175,13 +175,13 @@ def _is_variable(name: object, value: object) -> bool:
     return value is None or (isinstance(value, str) and "\0" not in value)
 
 
-def environment_of(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of one run: the caller's, changed as the arm says; nobody talks to it."""
+def environment_of(run: FreshRun, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of one run: the caller's, changed as the arm says, and not interactive."""
     changed = {**environment, "PYTHONINSPECT": None, **run.environment}
     return {name: value for name, value in changed.items() if value is not None}
 
 
 def side_by_side(environment: Mapping[str, str]) -> int:
-    """How many runs that hold no lock go at once: this process's share of the cores."""
+    """How many runs without a lock may be started at once: this process's share of the cores."""
     workers = environment.get("PYTEST_XDIST_WORKER_COUNT", "1")
     return max(1, len(os.sched_getaffinity(0)) // max(1, int(workers)))

@@ -1,9 +1,10 @@
-"""How one run of a test went: what its process told, and what its end says besides."""
+"""The result of one run of a test: the messages of its process, and how the process ended."""
 
 import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -17,12 +18,13 @@ from pytest_nvfp4.markers.fresh_process.observations import (
     read_observed,
 )
 from pytest_nvfp4.markers.fresh_process.processes import LINGERED, TIMED_OUT, Ended
-from pytest_nvfp4.markers.fresh_process.request import Run
+from pytest_nvfp4.markers.fresh_process.request import FreshRun
+from pytest_nvfp4.upstream.reports import expected_failure, is_internal_frame, is_phase
 
 SETUP: Literal["setup"] = "setup"
 CALL: Literal["call"] = "call"
 TEARDOWN: Literal["teardown"] = "teardown"
-AFTER = "after the test"
+AFTER: Literal["after the test"] = "after the test"
 _SHOWN_LINES = 40
 _LEFT_OUT = "  (frames of pytest)"
 _NOTHING_COLLECTED = int(pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -30,9 +32,9 @@ _NOTHING_COLLECTED = int(pytest.ExitCode.NO_TESTS_COLLECTED)
 
 @dataclass(slots=True)
 class Result:
-    """One run: what was told until now, and `ended` once its process has."""
+    """One run: what was received from its process until now, and `ended` once it has ended."""
 
-    run: Run
+    run: FreshRun
     timeout: float | None = None
     began: bool = False
     reports: list[pytest.TestReport] = field(default_factory=list)
@@ -41,11 +43,11 @@ class Result:
     metrics: dict[str, Metric] = field(default_factory=dict)
     trouble: str = ""
     stop: Mapping[str, Any] | None = None
-    """``{"reason", "status"}`` of a test that ends the whole run."""
+    """The arguments of `pytest.exit`, or none for Ctrl-C, where the test ends the whole run."""
     ended: Ended | None = None
 
-    def hear(self, kind: str, value: Any) -> None:
-        """Take in a message, but for reports, which the caller restores."""
+    def receive(self, kind: str, value: Any) -> None:
+        """Add a message, other than a report, which the caller restores and adds."""
         match kind:
             case "began":
                 self.began = True
@@ -68,9 +70,9 @@ class Result:
                 self.metrics[value["name"]] = Metric(value["unit"], value["better"], value["value"])
 
     @property
-    def phase(self) -> str:
-        """The phase that was running when the last was heard of the test."""
-        done = {report.when: report for report in self.reports if _is_phase(report)}
+    def phase(self) -> Literal["setup", "call", "teardown", "after the test"]:
+        """The phase that the test was in at its last message."""
+        done = {report.when: report for report in self.reports if is_phase(report)}
         if TEARDOWN in done:
             return AFTER
         if SETUP not in done:
@@ -87,19 +89,19 @@ class Result:
         """The outcome in pytest's words: failed, skipped, xfailed, xpassed or passed."""
         if self.failed:
             return "failed"
-        marked = any(hasattr(report, "wasxfail") for report in self.reports)
-        if any(report.skipped for report in self.reports if _is_phase(report)):
+        marked = any(expected_failure(report) is not None for report in self.reports)
+        if any(report.skipped for report in self.reports if is_phase(report)):
             return "xfailed" if marked else "skipped"
         return "xpassed" if marked else "passed"
 
     @property
     def call(self) -> pytest.TestReport | None:
-        """The report of the call, if it came that far."""
-        found = [report for report in self.reports if _is_phase(report) and report.when == CALL]
+        """The report of the call; None where the test did not come to it."""
+        found = [report for report in self.reports if is_phase(report) and report.when == CALL]
         return found[0] if found else None
 
     def problem(self) -> str:
-        """What is wrong with how the process ended, in one sentence and more lines; or nothing."""
+        """What is wrong with the end of the process: one sentence, perhaps more lines; or ""."""
         ended = self.ended
         if ended is None or self.stop is not None:
             return ""
@@ -112,7 +114,7 @@ class Result:
         return found
 
     def leftovers(self) -> list[tuple[str, str]]:
-        """What was printed and not reported, as sections of a report."""
+        """Output that is in no report, as sections of a report."""
         if self.ended is None:
             return []
         found = [
@@ -127,37 +129,32 @@ class Result:
 
 
 _FRAME = re.compile(r'  File "(?P<path>[^"]+)"(, line \d+)? in ')
-_OURS = ("/_pytest/", "/pluggy/", "/markers/fresh/bootstrap.py")
+_BOOTSTRAP = str(Path(__file__).with_name("bootstrap.py"))
 
 
 def without_pytest(lines: Sequence[str]) -> list[str]:
-    """faulthandler's stacks without the frames of pytest, which say nothing about the test."""
+    """The stacks that faulthandler wrote, without the frames of pytest and of this folder."""
     kept: list[str] = []
     for line in lines:
         frame = _FRAME.match(line)
-        if frame is None or not any(part in frame["path"] for part in _OURS):
+        if frame is None or not (is_internal_frame(frame["path"]) or frame["path"] == _BOOTSTRAP):
             kept.append(line)
         elif not kept or kept[-1] != _LEFT_OUT:
             kept.append(_LEFT_OUT)
     return kept
 
 
-def _is_phase(report: pytest.TestReport) -> bool:
-    """Whether this is a report of the test itself, not of a subtest."""
-    return type(report) is pytest.TestReport
-
-
 def classify(ended: Ended, *, phase: str, began: bool, timeout: float | None) -> str:
-    """Say what is wrong with the end of a process, or nothing.
+    """What is wrong with the end of a process, or "".
 
-    `phase` is where the test was, `began` whether pytest had come to it at all.
+    `phase` is the test's phase, `began` whether pytest had begun with it; `timeout` is in seconds.
     """
     where = f"during {phase}" if phase != AFTER else phase
     if ended.error:
         return f"the fresh process could not be started: {ended.error}"
     if not began:
         where = "before the test"
-        if ended.said == ended.status == _NOTHING_COLLECTED:
+        if ended.announced == ended.status == _NOTHING_COLLECTED:
             return (
                 "the fresh process did not find the test; is it collected only at times, "
                 "or named differently each time?"
@@ -169,7 +166,7 @@ def classify(ended: Ended, *, phase: str, began: bool, timeout: float | None) ->
     if ended.status < 0:
         name = _signal_name(-ended.status)
         return f"the fresh process died by {name} (signal {-ended.status}) {where}"
-    if ended.said != ended.status or phase != AFTER:
+    if ended.announced != ended.status or phase != AFTER:
         return f"the fresh process ended with status {ended.status} {where}"
     return ""
 

@@ -1,1 +1,4 @@
-"""`@pytest.mark.frozen_map`: nobody changes the file with the plans, and they are what runs."""
+"""`@pytest.mark.frozen_map`: a test runs on the plans of a file, which must not change."""
+
+MARK = "frozen_map"
+"""The marker's name, with which the user properties of its files begin."""

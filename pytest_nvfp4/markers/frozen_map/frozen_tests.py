@@ -42,7 +42,7 @@ from pytest_nvfp4.markers.frozen_map.statistics import (
     violations,
 )
 from pytest_nvfp4.markers.frozen_map.watch import Watch
-from pytest_nvfp4.markers.paths import RequestError
+from pytest_nvfp4.markers.requests import RequestError
 
 _HOOK = "pytest_nvfp4_plan_stats"
 _SHOWN = 5

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nvfp4.cache_files.reader import NATIVE
-from pytest_nvfp4.markers.paths import RequestError, expand
+from pytest_nvfp4.markers.requests import RequestError, expand
 
 MARK = "frozen_map"
 AUTO, REQUIRED, OFF = "auto", "required", "off"

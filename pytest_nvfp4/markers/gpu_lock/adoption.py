@@ -1,13 +1,13 @@
-"""A lock that this process already runs under: adopt it instead of waiting for oneself.
+"""A lock that an ancestor of this process holds: it is adopted, instead of waiting for ever.
 
 ``flock /tmp/gpu -c 'pytest …'`` holds the lock around the whole run, and pytest inherits its
-descriptor, or, where somebody in between has closed it, is at least a descendant of the holder. A
-process that opened the file again and waited would wait for ever.
+descriptor, or, where a process in between has closed it, is at least a descendant of the holder. A
+process that opened the file again and waited would wait for itself.
 
-Adopting alone would let everybody else under the same hold in at once: the workers of pytest-xdist,
-two pytest runs of one shell script. So whoever adopts next takes an inner lock, on the `/proc`
-folder of the process that brought the hold: there is nothing to create, clean up or agree on, it
-goes as that process goes, and a run within a run adopts the inner lock in the same way.
+Adopting alone would admit all processes under the same hold at once: the workers of pytest-xdist,
+two pytest runs of one shell script. So a process that adopts a hold also takes an inner lock, on
+the `/proc` folder of the process that brought the hold: there is nothing to create, clean up or
+agree on, it ends with that process, and a run within a run adopts the inner lock in the same way.
 """
 
 import os
@@ -26,7 +26,8 @@ from pytest_nvfp4.markers.gpu_lock.kernel_locks import (
 
 @dataclass(frozen=True, slots=True)
 class Adoptable:
-    """A hold above us: its lock, the outermost process that has it, and whether that is us."""
+    """A hold above this process: its lock, the outermost process that has it, and whether this
+    process has inherited it."""
 
     lock: KernelLock
     bringer: Process
@@ -34,24 +35,24 @@ class Adoptable:
 
     @property
     def id(self) -> str:
-        """The same for everybody under this hold.
+        """The same for all processes under this hold.
 
-        A process that locked, unlocked and locked again by itself cannot be told apart from one
-        that held on; two `flock` commands can.
+        A process that unlocked and locked again by itself has the same id as before; two `flock`
+        commands have two.
         """
         return f"{self.lock.pid}-{self.bringer.pid}-{self.bringer.started}"
 
     def still_held(self, proc: Path = PROC) -> bool:
-        """Whether the hold is there without interruption, as far as the kernel tells."""
+        """Whether the hold is still there, as far as the kernel shows it."""
         keeper = Process(os.getpid(), 0, 0) if self.inherited else self.bringer
         return any(lock.exclusive for lock in _held_by(keeper, self.lock.identity, proc))
 
 
 def find(identity: str, proc: Path = PROC, pid: int | None = None) -> Adoptable | None:
-    """The hold on a file that this process or an ancestor of it has; None where none has.
+    """The hold on a file that this process or an ancestor of it has; None where there is none.
 
-    A process has a hold where one of its descriptors shows the lock; where its descriptors are not
-    ours to see, where the kernel names it as the one that locked.
+    A process has a hold where one of its descriptors shows the lock. Where its descriptors cannot
+    be read, it has one where the kernel names it as the process that took the lock.
     """
     own = os.getpid() if pid is None else pid
     found = None

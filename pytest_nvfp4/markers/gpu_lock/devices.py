@@ -1,8 +1,8 @@
 """Which physical cards a test means, from the caller's view of them.
 
-A test names devices as CUDA would number them for it: index 0 is the first entry of the caller's
+A test names devices as CUDA numbers them for it: index 0 is the first entry of the caller's
 CUDA_VISIBLE_DEVICES, not the machine's first card. Locks are named after the physical card, so that
-one card is one lock by whatever name two callers know it. Nothing here initialises CUDA.
+one card is one lock, whichever name a caller has for it. Nothing here initialises CUDA.
 
 Sources: the CUDA C++ Programming Guide, "Environment variables" (CUDA_VISIBLE_DEVICES: indices,
 unique prefixes of a UUID, MIG names; an invalid entry ends the list. CUDA_DEVICE_ORDER).
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pytest_nvfp4.markers.gpu_lock.nvml import Card
+from pytest_nvfp4.errors import UsageError
 
 VISIBLE = "visible"
 
@@ -23,8 +23,17 @@ _INDEX = re.compile(r"[0-9]{1,4}")
 _NAME = re.compile(r"(GPU-[0-9A-Fa-f-]+|MIG-[0-9A-Fa-f-]+|MIG-GPU-[0-9A-Fa-f-]+/\d+/\d+)")
 
 
-class DeviceError(ValueError):
-    """Devices that do not exist or cannot be told apart; the text is one sentence."""
+class DeviceError(UsageError):
+    """Devices that do not exist or are ambiguous; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A physical GPU, with the names of its MIG instances."""
+
+    uuid: str
+    name: str
+    instances: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +45,7 @@ class Physical:
 
 
 def check_devices(value: object) -> Devices | None:
-    """The devices that a marker names, or None where the value is none of the accepted forms."""
+    """The devices that a marker names, or None where the value has no accepted form."""
     if value == VISIBLE:
         return VISIBLE
     entries = value if isinstance(value, list | tuple) else (value,)
@@ -57,8 +66,8 @@ def resolve(
 ) -> tuple[Physical, ...]:
     """The physical cards of some devices, without repetition, in the order to lock them in.
 
-    `inventory` lists the machine's cards, or none where there is no driver: then an index and a
-    UUID each stand for themselves.
+    `inventory` lists the machine's cards in PCI order, or none where there is no driver: then the
+    lock of an index or a UUID is named after that itself. Raises DeviceError.
     """
     cards = inventory()
     setting = environment.get("CUDA_VISIBLE_DEVICES")
@@ -88,7 +97,7 @@ def resolve(
 
 
 def _entries(setting: str) -> list[str]:
-    """The entries of CUDA_VISIBLE_DEVICES up to the first that is none."""
+    """The entries of CUDA_VISIBLE_DEVICES up to the first invalid one."""
     entries = []
     for entry in setting.split(","):
         word = entry.strip()
@@ -123,7 +132,7 @@ def _by_index(index: int, cards: tuple[Card, ...], environment: Mapping[str, str
         raise DeviceError(f"there is no device {index}: this machine has {len(cards)}")
     in_order = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     if not in_order and len({card.name for card in cards}) > 1:
-        # CUDA puts the fastest first, and only CUDA knows which one that is.
+        # CUDA puts the fastest first, and only CUDA can say which one that is.
         raise DeviceError(
             f"index {index} is ambiguous among different cards; set CUDA_DEVICE_ORDER=PCI_BUS_ID, "
             f"or name the UUID"

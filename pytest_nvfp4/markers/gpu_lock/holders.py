@@ -1,4 +1,4 @@
-"""Who holds a lock, in words that help whoever waits for it."""
+"""Which processes hold a lock, in words for the user who waits for it."""
 
 import os
 import pwd
@@ -13,15 +13,15 @@ _SHOWN = 100  # characters of a command line
 def describe_holders(
     identity: str, proc: Path = PROC, *, hurry: Callable[[], bool] = lambda: False
 ) -> str:
-    """Say who holds the file: pid, command, user and age; or that it cannot be seen from here.
+    """The holders of a file: pid, command, user and age; or that they are not visible from here.
 
-    The process that asked for the lock may be gone while another keeps its descriptor (a shell
-    after ``flock 9``, a grandchild); then those are looked for, until `hurry` says to stop.
+    The process that took the lock may have ended while another keeps its descriptor (a shell after
+    ``flock 9``, a grandchild); then all processes are searched, until `hurry` returns true.
     """
     asked = sorted({lock.pid for lock in locks_on(identity, proc)})
     living = [pid for pid in asked if locks_of(pid, identity, proc) != [] and process(pid, proc)]
-    told = [describe_process(pid, proc) for pid in living or _keepers(identity, proc, hurry)]
-    return " and ".join(told) if told else "a process that is not visible from here"
+    found = [describe_process(pid, proc) for pid in living or _keepers(identity, proc, hurry)]
+    return " and ".join(found) if found else "a process that is not visible from here"
 
 
 def _keepers(identity: str, proc: Path, hurry: Callable[[], bool]) -> list[int]:
@@ -35,7 +35,7 @@ def _keepers(identity: str, proc: Path, hurry: Callable[[], bool]) -> list[int]:
 
 
 def describe_process(pid: int, proc: Path = PROC) -> str:
-    """One process in words; its age is how long it has run, not how long it has held anything."""
+    """One process in words; its age is how long it has run, not how long it has held a lock."""
     folder = proc / str(pid)
     found = process(pid, proc)
     if found is None:
@@ -64,7 +64,7 @@ def user_name(uid: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people say it: its largest unit, rounded down."""
+    """A length of time in its largest unit, rounded down, such as ``3 min``."""
     whole = max(0, int(seconds))
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if whole >= 2 * size:

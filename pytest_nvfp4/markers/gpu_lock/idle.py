@@ -1,32 +1,41 @@
-"""Whether the locked cards are idle: nobody else's processes before, nothing left behind after."""
+"""Whether the locked cards are idle: no foreign process before a test, nothing left after it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pytest_nvfp4.markers.gpu_lock.holders import describe_process
-from pytest_nvfp4.markers.gpu_lock.nvml import Load
 
-TOLERANCE = 64 * 2**20  # bytes that a driver keeps or gives back in its own time
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The compute processes on a card, by pid, and its memory in use by all of them, in bytes."""
+
+    processes: frozenset[int]
+    used: int
+
+
+TOLERANCE = 64 * 2**20  # bytes that a driver keeps, or returns later
 
 
 def busy_before(loads: Mapping[str, Load], own: frozenset[int]) -> str:
-    """Why the cards are not idle before a test, or nothing; `own` are this run's processes."""
+    """Why the cards are not idle before a test, or ""; `own` are this run's processes."""
     for card, load in loads.items():
         others = sorted(load.processes - own)
         if others:
-            return f"{card} is not idle: {_told(others)} uses it; end that, or wait for it"
+            return f"{card} is not idle: {_described(others)} uses it; end that, or wait for it"
     return ""
 
 
 def busy_after(before: Mapping[str, Load], after: Mapping[str, Load], own: frozenset[int]) -> str:
-    """What a test left on the cards, or nothing.
+    """What a test left on the cards, or "".
 
-    Where the test's own process has a context, the card's memory says nothing about leaks: that
-    context is allowed to keep some.
+    Where this run's own process has a context, the card's memory is not compared: the context may
+    keep some.
     """
     for card, load in after.items():
         left = sorted(load.processes - before[card].processes - own)
         if left:
-            return f"the test left {_told(left)} on {card}; end every process that it starts"
+            return f"the test left {_described(left)} on {card}; end every process that it starts"
         grown = load.used - before[card].used
         if grown > TOLERANCE and not load.processes & own:
             return (
@@ -36,5 +45,5 @@ def busy_after(before: Mapping[str, Load], after: Mapping[str, Load], own: froze
     return ""
 
 
-def _told(pids: list[int]) -> str:
+def _described(pids: list[int]) -> str:
     return " and ".join(describe_process(pid) for pid in pids)

@@ -1,8 +1,8 @@
-"""What Linux says about locks and processes: `/proc` read into values.
+"""Locks and processes as Linux shows them: `/proc` read into values.
 
 Sources: proc(5) for `/proc/locks`, `/proc/PID/stat`, `/proc/PID/fdinfo` and
-`/proc/PID/mountinfo`. Everything takes the folder as an argument, so that tests can show it a
-machine of their own; whatever cannot be read is left out, never guessed.
+`/proc/PID/mountinfo`. Every function takes the folder as an argument, so that tests can
+give it a machine of their own; what cannot be read is left out, never guessed.
 """
 
 import os
@@ -19,10 +19,10 @@ _LOCK = re.compile(r"\d+: FLOCK +\w+ +(READ|WRITE) +(-?\d+) +([0-9a-f]+:[0-9a-f]
 
 @dataclass(frozen=True, slots=True)
 class KernelLock:
-    """One granted flock: the file's identity, whether it excludes others, and who asked for it.
+    """One granted flock: the file's identity, whether it excludes others, and who took it.
 
-    `pid` is the process that made the call, which may have ended since, or be 0 where it lies
-    outside this process's view; whoever has the open file description keeps the lock.
+    `pid` is the process that made the call, which may have ended since, or be 0 where it is not
+    visible from here; every process with the open file description keeps the lock.
     """
 
     identity: str
@@ -82,7 +82,7 @@ def locks_on(identity: str, proc: Path = PROC) -> list[KernelLock]:
 def locks_of(pid: int, identity: str, proc: Path = PROC) -> list[KernelLock] | None:
     """The flocks on a file that belong to a descriptor of this process.
 
-    None where its descriptors cannot be read: it belongs to somebody else, or has ended.
+    None where its descriptors cannot be read: it belongs to another user, or has ended.
     """
     try:
         names = os.listdir(proc / str(pid) / "fdinfo")

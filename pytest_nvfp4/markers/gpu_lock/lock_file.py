@@ -1,19 +1,19 @@
 """One system-wide lock: flock(2) on a file or folder, compatible with the `flock` command.
 
-The kernel ties the lock to the open file, so a killed holder frees it at once and nothing stale can
-remain; the file itself is kept for ever, because unlinking it would let two holders in.
+The kernel ties the lock to the open file, so it is free as soon as its holder is killed, and
+nothing stale remains; the file itself is kept, because unlinking it would admit two holders.
 
 How waiting works: flock(2) either returns at once or blocks, and a blocked call ends only when the
 lock is granted or a signal arrives. Asking again and again would cost the polling interval at every
 hand-over and lose the place in the queue; an alarm signal belongs to pytest-timeout and the tests;
-a child process that blocks on our behalf would be shown as the holder, after it has ended. So a
-helper thread blocks, with all signals masked, and the caller waits for it on an event, which takes
+a child process that blocks in our place would be shown as the holder after it has ended. So a
+thread blocks, with all signals masked, and the caller waits for it on an event, which takes
 a timeout and Ctrl-C. The thread ends as the lock is granted. Where the caller gives up, its thread
-stays blocked until the holder lets go, and then lets go itself at once.
+stays blocked until the holder releases the lock, and then releases it at once.
 
 What forks: a child made by exec never has the descriptor (close-on-exec); a child made by os.fork
-closes its copy first thing, which does not unlock, so that it neither releases the lock nor
-outlives the holder with it. Only the process that took a lock releases it.
+closes its copy first, which does not unlock, so that it neither releases the lock nor keeps it
+after the holder has ended. Only the process that took a lock releases it.
 """
 
 import errno
@@ -36,17 +36,17 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO mu
 
 
 class LockError(Exception):
-    """A lock that cannot be had; the text is one sentence for the user."""
+    """A lock that cannot be taken; the text is one sentence for the user."""
 
 
 class LockTimeoutError(LockError):
-    """Somebody else held the lock for too long."""
+    """A lock that another process held until the timeout."""
 
 
 class LockFile:
-    """An open lock file; `locked` tells whether this process holds it through this object.
+    """An open lock file; `locked` says whether this process holds it through this object.
 
-    `name` is what messages call it, where the path would not say enough.
+    `name` is its name in messages; without one, its path.
     """
 
     def __init__(self, path: Path, *, exclusive: bool = True, name: str = ""):
@@ -59,11 +59,11 @@ class LockFile:
 
     @property
     def identity(self) -> str:
-        """The file's name in the kernel's list of locks."""
+        """The file's name in the kernel's list of locks; see `kernel_locks.identity_of`."""
         return identity_of(self.descriptor)
 
     def try_lock(self) -> bool:
-        """Take the lock if nobody is in the way."""
+        """Take the lock if it is free, and return whether it was; raises LockError."""
         while True:
             try:
                 fcntl.flock(self.descriptor, self._operation | fcntl.LOCK_NB)
@@ -77,14 +77,14 @@ class LockFile:
             self._reopen()
 
     def wait(self, deadline: float | None, notice: Callable[[str], None]) -> None:
-        """Wait for the lock until a moment of `time.monotonic`, telling who is in the way.
+        """Wait for the lock until a time of `time.monotonic`; raises LockError, LockTimeoutError.
 
-        `notice` gets a sentence after a moment, and again every minute.
+        `notice` gets a sentence with the holders after one second, and again every minute.
         """
         start = time.monotonic()
         while not self.try_lock():
             waiter = _Waiter(self.descriptor, self._operation)
-            # From here on the descriptor is the waiter's: it may have to outlive us.
+            # From here on the descriptor is the waiter's: it may be needed after we gave up.
             self.descriptor = -1
             try:
                 self._watch(waiter, start, deadline, notice)
@@ -150,7 +150,7 @@ class LockFile:
     def _is_current(self) -> bool:
         """Whether the path still leads to the file that we locked.
 
-        Somebody may have removed it while we waited; the others lock what is there now.
+        It may have been removed while we waited; other processes lock the file that is there now.
         """
         try:
             now = os.stat(self.path, follow_symlinks=False)
@@ -184,7 +184,7 @@ class _Waiter(threading.Thread):
         _OPEN.add(self)
 
     def run(self) -> None:
-        # Signals belong to the thread that waits for us and can act on them.
+        # Signals are for the thread that waits for this one and can act on them.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             fcntl.flock(self.descriptor, self._operation)
@@ -194,16 +194,16 @@ class _Waiter(threading.Thread):
             _OPEN.discard(self)
             self.done.set()
             if self._abandoned:
-                self._let_go()
+                self._release()
 
     def abandon(self) -> None:
-        """Nobody wants the lock any more: let go, now or as soon as it comes."""
+        """Release the lock, now or as soon as it is granted: the caller has given up."""
         with self._turn:
             self._abandoned = True
             if self.done.is_set() or self.ident is None:
-                self._let_go()
+                self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         # Closing is not enough where a fork has copied the descriptor meanwhile.
         if self.error is None:
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
@@ -214,8 +214,8 @@ class _Waiter(threading.Thread):
         os.close(self.descriptor)
 
 
-# The one thing here that is global: what a forked child has to close is asked for by the kernel's
-# fork, not by a caller, and a function registered for that can never be taken back.
+# Global, since a fork is not a call of ours, and a function that is registered for forks can never
+# be unregistered.
 _OPEN: "weakref.WeakSet[LockFile | _Waiter]" = weakref.WeakSet()
 
 
@@ -229,10 +229,10 @@ os.register_at_fork(after_in_child=_forget_all)
 
 
 def open_lock(path: Path) -> int:
-    """Open a file or folder for locking, creating a file that everybody may use where none is.
+    """Open a file or folder for locking; where there is none, create a file that all may use.
 
-    Opening comes first and without O_CREAT: with it, the kernel refuses another user's file in a
-    sticky folder such as /tmp, even to root (fs.protected_regular).
+    Raises LockError. Opening comes first and without O_CREAT: with it, the kernel refuses another
+    user's file in a sticky folder such as /tmp, even to root (fs.protected_regular).
     """
     for _ in range(100):  # others may create and remove it at the same moment
         try:
@@ -251,7 +251,9 @@ def open_lock(path: Path) -> int:
             return descriptor
         os.close(descriptor)
         raise LockError(f"cannot lock {path}: it is neither a file nor a folder; name another path")
-    raise LockError(f"cannot open the lock {path}: somebody keeps removing it; stop them")
+    raise LockError(
+        f"cannot open the lock {path}: another process keeps removing it; stop that process"
+    )
 
 
 def _open_or_create(path: Path) -> int:
@@ -259,7 +261,7 @@ def _open_or_create(path: Path) -> int:
         return os.open(path, _FLAGS)
     except FileNotFoundError:
         descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
-    os.fchmod(descriptor, 0o666)  # whatever the umask: other users have to be able to open it
+    os.fchmod(descriptor, 0o666)  # whatever the umask is: other users have to be able to open it
     return descriptor
 
 

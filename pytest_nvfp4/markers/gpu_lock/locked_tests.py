@@ -2,8 +2,8 @@
 
 A function's hold spans its setup, call and teardown, so every rerun of it is a hold of its own. The
 session's hold begins with the first locked test and ends with the session; it takes the locks of
-all locked tests at once, since one that was added later could come before those in the order in
-which everybody locks.
+all locked tests at once, since a lock that was added later could precede those that are held in the
+order in which all runs lock.
 """
 
 import contextlib
@@ -13,44 +13,46 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pytest_nvfp4.markers.gpu_lock import gpu_lock, idle, nvml
-from pytest_nvfp4.markers.gpu_lock.devices import VISIBLE, DeviceError, Physical, resolve
-from pytest_nvfp4.markers.gpu_lock.gpu_lock import (
+from pytest_nvfp4.markers.gpu_lock import MARK, idle, nvml
+from pytest_nvfp4.markers.gpu_lock.devices import VISIBLE, Card, DeviceError, Physical, resolve
+from pytest_nvfp4.markers.gpu_lock.hold_summary import Hold, HoldSummary
+from pytest_nvfp4.markers.gpu_lock.holding import (
     HOLDS_VARIABLE,
-    MARK,
-    SESSION,
-    Hold,
     Holding,
     Lock,
-    Request,
+    merge,
+    plan_locks,
+    take,
 )
-from pytest_nvfp4.markers.gpu_lock.hold_summary import HoldSummary
 from pytest_nvfp4.markers.gpu_lock.kernel_locks import chain
 from pytest_nvfp4.markers.gpu_lock.lock_file import LockError
-from pytest_nvfp4.markers.options import lock_defaults
-from pytest_nvfp4.markers.paths import RequestError
+from pytest_nvfp4.markers.gpu_lock.request import SESSION, LockRequest, read_request
+from pytest_nvfp4.markers.requests import RequestError
 
 
 @dataclass(slots=True)
 class _Current:
-    """The test that runs now: its hold, whether that ends with it, and its cards' load before."""
+    """The running test: its hold, whether that ends with it, and its cards' load before it."""
 
     holding: Holding
     ends: bool
-    loads: dict[str, nvml.Load]
+    loads: dict[str, idle.Load]
 
 
 class LockedTests:
-    """A plugin that locks; registered where a run has tests to lock."""
+    """A plugin that locks; registered where a run has tests to lock.
 
-    def __init__(self, config: pytest.Config, summary: HoldSummary):
+    `defaults` is what a marker without options asks for.
+    """
+
+    def __init__(self, config: pytest.Config, defaults: LockRequest, summary: HoldSummary):
         self._config = config
         self._summary = summary
-        self._defaults = lock_defaults(config)
-        # Capturing is off at this moment, so this is where the user reads, from workers too.
+        self._defaults = defaults
+        # Nothing is captured yet, so this is where the user reads, from workers too.
         self._stderr = os.dup(2)
         self._count = 0
-        self._cards: tuple[nvml.Card, ...] | None = None
+        self._cards: tuple[Card, ...] | None = None
         self._everything: tuple[Lock, ...] = ()
         self._session: Holding | None = None
         self._session_problem = ""
@@ -60,57 +62,55 @@ class LockedTests:
     # --- What tests ask for
 
     def problem(self, node: pytest.Item) -> str:
-        """What is wrong with a test's markers, or nothing."""
+        """What is wrong with a test's markers, or ""."""
         try:
             self.plan(node)
         except RequestError as error:
             return str(error)
         return ""
 
-    def plan(self, node: pytest.Item) -> tuple[Request, tuple[Lock, ...]]:
-        """What a test asks for, and the locks that this means."""
+    def plan(self, node: pytest.Item) -> tuple[LockRequest, tuple[Lock, ...]]:
+        """What a test asks for, and the locks that this means; raises RequestError."""
         marks = [(mark.args, mark.kwargs) for mark in node.iter_markers(MARK)]
-        request = gpu_lock.read_request(marks, self._defaults)
+        request = read_request(marks, self._defaults)
         folder = self._config.rootpath
-        return request, gpu_lock.plan_locks(request, os.environ, folder, self._inventory)
+        return request, plan_locks(request, os.environ, folder, self._inventory)
 
-    def _inventory(self) -> tuple[nvml.Card, ...]:
+    def _inventory(self) -> tuple[Card, ...]:
         if self._cards is None:
             try:
                 self._cards = nvml.cards()
             except nvml.NvmlError:
-                self._cards = ()  # no driver, no cards: names stand for themselves
+                self._cards = ()  # no driver: locks are named as the marker names devices
         return self._cards
 
     def choose(self, items: Sequence[pytest.Item]) -> None:
-        """Learn which tests there are to run."""
+        """Plan the session's hold, where one of these tests wants it."""
         plans = []
         for item in items:
             if item.get_closest_marker(MARK) is not None:
-                with contextlib.suppress(RequestError):  # its setup will say so
+                with contextlib.suppress(RequestError):  # reported by its setup
                     plans.append(self.plan(item))
         if any(request.scope == SESSION for request, _ in plans):
-            self._everything = gpu_lock.merge(lock for _, locks in plans for lock in locks)
+            self._everything = merge(lock for _, locks in plans for lock in locks)
 
     # --- Holding
 
     def hold_run(self) -> None:
-        """Hold the default lock from now to the session's end."""
-        locks = gpu_lock.plan_locks(
-            self._defaults, os.environ, self._config.rootpath, self._inventory
-        )
+        """Hold the default lock until the session ends; raises pytest.UsageError."""
+        locks = plan_locks(self._defaults, os.environ, self._config.rootpath, self._inventory)
         try:
             self._run = self._take(locks, self._defaults.timeout)
         except LockError as error:
             raise pytest.UsageError(f"{MARK}: {error}") from None
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Take the lock, after it was decided whether to skip and before any fixture."""
+        """Take the lock, after pytest has evaluated skip marks and before any fixture."""
         if item.get_closest_marker(MARK) is not None:
             self.begin(item)
 
     def begin(self, item: pytest.Item) -> None:
-        """Take the lock of a marked test, or fail it."""
+        """Take the lock of a marked test, or fail the test."""
         try:
             request, locks = self.plan(item)
             holding = self._session_hold(request) if self._everything else None
@@ -125,17 +125,17 @@ class LockedTests:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:
-        """Let go, after every fixture that ends with this test."""
-        __tracebackhide__ = True  # a fixture's own failure is not our affair
+        """Release the lock, after every fixture that ends with this test."""
+        __tracebackhide__ = True  # where a fixture fails, its own traceback is enough
         try:
             yield
         finally:
             problem = self.finish(item)
         if problem:
-            pytest.fail(f"{MARK}: {problem}", pytrace=False)
+            pytest.fail(problem, pytrace=False)
 
     def finish(self, item: pytest.Item) -> str:
-        """Let go of the lock that the test has, if any; say what was wrong with the hold."""
+        """Release the test's lock, if it has one; return what was wrong, as a message, or ""."""
         current, self._current = self._current, None
         if current is None:
             return ""
@@ -149,11 +149,11 @@ class LockedTests:
         if current.ends:
             problem = self._release(current.holding) or problem
         _show(item, current.holding.record)
-        return problem
+        return f"{MARK}: {problem}" if problem else ""
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Let go of what was held longer than one test."""
+        """Release what was held longer than one test."""
         if self._current is not None and self._current.ends:  # the test was interrupted
             self._release(self._current.holding)
         self._current = None
@@ -161,15 +161,15 @@ class LockedTests:
             problem = self._release(holding)
             self._summary.send(holding.record)
             if problem:
-                self._tell(problem)
+                self._notify(problem)
         self._session = self._run = None
 
     def pytest_unconfigure(self) -> None:
         os.close(self._stderr)
 
-    def _session_hold(self, request: Request) -> Holding:
+    def _session_hold(self, request: LockRequest) -> Holding:
         if self._session_problem:
-            raise LockError(self._session_problem)  # waiting once was enough
+            raise LockError(self._session_problem)  # every test would wait for the whole timeout
         if self._session is None:
             try:
                 self._session = self._take(self._everything, request.timeout)
@@ -180,34 +180,34 @@ class LockedTests:
 
     def _take(self, locks: Sequence[Lock], timeout: float | None) -> Holding:
         self._count += 1
-        holding = gpu_lock.take(
+        holding = take(
             locks,
             timeout=timeout,
             number=self._count,
             environment=os.environ,
-            notice=self._tell,
+            notice=self._notify,
         )
-        told = f"{os.environ.get(HOLDS_VARIABLE, '')} {holding.environment()}"
-        os.environ[HOLDS_VARIABLE] = told.strip()
+        holds = f"{os.environ.get(HOLDS_VARIABLE, '')} {holding.environment()}"
+        os.environ[HOLDS_VARIABLE] = holds.strip()
         return holding
 
     def _release(self, holding: Holding) -> str:
         mine = holding.environment().split()
-        told = os.environ.get(HOLDS_VARIABLE, "").split()
-        os.environ[HOLDS_VARIABLE] = " ".join(one for one in told if one not in mine)
+        holds = os.environ.get(HOLDS_VARIABLE, "").split()
+        os.environ[HOLDS_VARIABLE] = " ".join(one for one in holds if one not in mine)
         if not os.environ[HOLDS_VARIABLE]:
             del os.environ[HOLDS_VARIABLE]
         return holding.release()
 
-    def _tell(self, sentence: str) -> None:
-        """Tell the user now, past any capturing, on a line of its own."""
+    def _notify(self, sentence: str) -> None:
+        """Write to the user at once, past any capturing, on a line of its own."""
         with contextlib.suppress(OSError):
             os.write(self._stderr, f"\n{MARK}: {sentence}\n".encode("utf-8", "backslashreplace"))
 
     # --- Idle cards
 
-    def _idle_loads(self, request: Request) -> dict[str, nvml.Load]:
-        cards = nvml.cards()  # says what is missing, if it is
+    def _idle_loads(self, request: LockRequest) -> dict[str, idle.Load]:
+        cards = nvml.cards()  # raises NvmlError where there is no driver
         loads = {one: nvml.load(one) for one in _names(request, cards)}
         problem = idle.busy_before(loads, _own_processes())
         if problem:
@@ -215,7 +215,7 @@ class LockedTests:
         return loads
 
 
-def _names(request: Request, cards: tuple[nvml.Card, ...]) -> Iterator[str]:
+def _names(request: LockRequest, cards: tuple[Card, ...]) -> Iterator[str]:
     try:
         found: tuple[Physical, ...] = resolve(request.devices or VISIBLE, os.environ, lambda: cards)
     except DeviceError as error:
@@ -225,12 +225,12 @@ def _names(request: Request, cards: tuple[nvml.Card, ...]) -> Iterator[str]:
 
 
 def _own_processes() -> frozenset[int]:
-    """This process and those above it: their contexts are the run's own affair."""
+    """This process and its ancestors, whose contexts on a card are allowed."""
     return frozenset(one.pid for one in chain(os.getpid()))
 
 
 def _show(item: pytest.Item, hold: Hold) -> None:
-    """Put a hold into the reports that are made of a test from now on."""
+    """Put a hold into the reports of a test that are made from now on."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker:
         hold = replace(hold, owner=f"{hold.owner}, {worker}")

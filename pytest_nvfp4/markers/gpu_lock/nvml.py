@@ -1,14 +1,20 @@
-"""What NVML says of the cards: identities, processes, memory. It never initialises CUDA.
+"""The machine's cards by NVML: identities, processes, memory. It never initialises CUDA.
 
-The library comes with the driver and is loaded when somebody asks, by `ctypes`. Names and structs
+The library comes with the driver and is loaded on the first call, by `ctypes`. Names and structs
 are those of NVIDIA's `nvml.h` (NVML API reference, "Device Queries" and "Multi Instance GPU").
+
+nvidia-ml-py would say the same in half the lines, but only where it is installed: a run without it
+would name the lock of a card by its index, one with it by its UUID, and the two would not exclude
+each other.
 """
 
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from pytest_nvfp4.markers.gpu_lock.devices import Card
+from pytest_nvfp4.markers.gpu_lock.idle import Load
 
 _LIBRARY = "libnvidia-ml.so.1"
 _OK, _TOO_SMALL = 0, 7
@@ -16,24 +22,7 @@ _TEXT = 96  # bytes: a MIG identity is the longest text that NVML writes here
 
 
 class NvmlError(Exception):
-    """NVML is not here or refuses; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A physical GPU, in PCI order, with its MIG instances."""
-
-    uuid: str
-    name: str
-    instances: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What a card is busy with: compute processes, and bytes in use by everybody."""
-
-    processes: frozenset[int]
-    used: int
+    """NVML is not installed, or a call failed; the text is one sentence."""
 
 
 class _Memory(ctypes.Structure):
@@ -54,7 +43,7 @@ class _ProcessInfo(ctypes.Structure):  # nvmlProcessInfo_v2_t, as the _v3 calls 
 
 
 def cards() -> tuple[Card, ...]:
-    """Every physical GPU of this machine, in PCI order."""
+    """All physical GPUs of this machine, in PCI order; raises NvmlError."""
     with _library() as library:
         count = ctypes.c_uint()
         _call(library.nvmlDeviceGetCount_v2, ctypes.byref(count))
@@ -69,7 +58,7 @@ def cards() -> tuple[Card, ...]:
 
 
 def load(uuid: str) -> Load:
-    """What one card is busy with at this moment."""
+    """The processes and the used memory of a card or MIG instance now; raises NvmlError."""
     with _library() as library:
         handle = ctypes.c_void_p()
         _call(library.nvmlDeviceGetHandleByUUID, uuid.encode(), ctypes.byref(handle))
@@ -83,13 +72,15 @@ def _library() -> Iterator[Any]:
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:
-        raise NvmlError(f"{_LIBRARY}, which comes with NVIDIA's driver, is not here") from None
+        raise NvmlError(
+            f"{_LIBRARY}, which comes with NVIDIA's driver, is not installed; install the driver"
+        ) from None
     library.nvmlErrorString.restype = ctypes.c_char_p
     _call(library.nvmlInit_v2, library=library)
     try:
         yield library
     except AttributeError as error:
-        raise NvmlError(f"{_LIBRARY} is too old: {error}") from None
+        raise NvmlError(f"{_LIBRARY} is too old ({error}); update NVIDIA's driver") from None
     finally:
         library.nvmlShutdown()
 
@@ -98,7 +89,7 @@ def _call(function: Any, *arguments: Any, library: Any = None, fine: tuple[int, 
     status: int = function(*arguments)
     if status != _OK and status not in fine:
         why = library.nvmlErrorString(status).decode() if library else f"error {status}"
-        raise NvmlError(f"{function.__name__} says {why}")
+        raise NvmlError(f"{function.__name__} failed: {why}")
     return status
 
 

@@ -1,8 +1,8 @@
 """A comparison as one self-contained HTML page: `write` makes it.
 
-The page needs no network, no other file and, to be read, no JavaScript. `html` is the one place
-where text becomes markup; `head` sums each report up, `contract_tables` shows verdicts and
-failures, `plan_views` the maps.
+The page needs no network, no other file and, to be read, no JavaScript. The templates are its
+markup, and `document` renders them. `content` and `plan_views` are what they show of reports and of
+plan maps; `markup` turns text into HTML.
 """
 
 from pytest_nvfp4.views.page.document import render, write

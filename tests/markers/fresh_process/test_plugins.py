@@ -408,7 +408,7 @@ def test_a_lock_that_cannot_be_had_starts_nothing(pytester, run, locked, hold, p
 
 def test_a_lost_lock_hides_no_death(pytester, run, path):
     pytester.makeconftest("""
-        from pytest_nvfp4.markers.gpu_lock.gpu_lock import Holding
+        from pytest_nvfp4.markers.gpu_lock.holding import Holding
 
         release = Holding.release
         Holding.release = lambda holding: release(holding) or "it was lost"

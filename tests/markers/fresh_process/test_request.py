@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_nvfp4.markers.fresh_process.request import Request, Run, read_request
-from pytest_nvfp4.markers.paths import RequestError
+from pytest_nvfp4.markers.fresh_process.request import FreshRequest, FreshRun, read_request
+from pytest_nvfp4.markers.requests import RequestError
 
 ARMS = {"direct": {}, "fallback": {"VT_FP4_DIRECT_SF": "0"}}
 
@@ -17,8 +17,8 @@ def arms_of(request):
 
 
 def test_bare_marker_is_one_run_for_ever():
-    assert ask({}) == Request()
-    assert ask({}).runs == (Run(1),)
+    assert ask({}) == FreshRequest()
+    assert ask({}).runs == (FreshRun(1),)
 
 
 def test_runs_are_numbered():

@@ -5,8 +5,13 @@ import random
 
 import pytest
 
-from pytest_nvfp4.markers.gpu_lock.devices import DeviceError, Physical, check_devices, resolve
-from pytest_nvfp4.markers.gpu_lock.nvml import Card
+from pytest_nvfp4.markers.gpu_lock.devices import (
+    Card,
+    DeviceError,
+    Physical,
+    check_devices,
+    resolve,
+)
 
 A, B, C = "GPU-aaaa-1", "GPU-aabb-2", "GPU-cccc-3"
 MIG = "MIG-1111-5"

@@ -6,20 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nvfp4.markers.gpu_lock import gpu_lock, idle
-from pytest_nvfp4.markers.gpu_lock.gpu_lock import (
-    HOLDS_VARIABLE,
-    Hold,
-    Lock,
-    Request,
-    merge,
-    plan_locks,
-    read_request,
-    take,
-)
-from pytest_nvfp4.markers.gpu_lock.lock_file import LockTimeoutError
-from pytest_nvfp4.markers.gpu_lock.nvml import Card, Load
-from pytest_nvfp4.markers.paths import RequestError
+from pytest_nvfp4.markers.gpu_lock import idle
+from pytest_nvfp4.markers.gpu_lock.devices import Card
+from pytest_nvfp4.markers.gpu_lock.hold_summary import Hold
+from pytest_nvfp4.markers.gpu_lock.holding import HOLDS_VARIABLE, Lock, merge, plan_locks, take
+from pytest_nvfp4.markers.gpu_lock.idle import Load
+from pytest_nvfp4.markers.gpu_lock.lock_file import LockError, LockTimeoutError
+from pytest_nvfp4.markers.gpu_lock.request import LockRequest, read_request
+from pytest_nvfp4.markers.requests import RequestError
 
 CARDS = (Card("GPU-a", "H200"), Card("GPU-b", "H200", ("MIG-5",)))
 
@@ -29,7 +23,7 @@ def options(**given):
 
 
 def plan(**given):
-    request = Request(**given)
+    request = LockRequest(**given)
     environment = {"HOME": "/home/me"}
     return plan_locks(request, environment, Path("/project"), lambda: CARDS)
 
@@ -39,13 +33,13 @@ def plan(**given):
 
 def test_closest_marker_wins_option_by_option():
     marks = [options(timeout=5), options(timeout=9, path="/a"), options(path="/b", scope="session")]
-    assert read_request(marks, Request(require_idle=True)) == Request(
+    assert read_request(marks, LockRequest(require_idle=True)) == LockRequest(
         path="/a", timeout=5, scope="session", require_idle=True
     )
 
 
 def test_bare_marker_is_the_defaults():
-    assert read_request([options()], Request(path="/x")) == Request(path="/x")
+    assert read_request([options()], LockRequest(path="/x")) == LockRequest(path="/x")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +65,7 @@ def test_bare_marker_is_the_defaults():
 )
 def test_mistakes_are_one_sentence(marks, sentence):
     with pytest.raises(RequestError) as caught:
-        read_request(marks, Request())
+        read_request(marks, LockRequest())
     text = str(caught.value)
     assert sentence in text
     assert "\n" not in text
@@ -101,7 +95,7 @@ def test_paths(path, expected):
 
 def test_home_has_to_be_there():
     with pytest.raises(RequestError, match="needs HOME, which is not set"):
-        plan_locks(Request(path="~/gpu"), {}, Path("/"), lambda: ())
+        plan_locks(LockRequest(path="~/gpu"), {}, Path("/"), lambda: ())
 
 
 def test_devices_share_the_machine():
@@ -207,7 +201,7 @@ def test_adopted_hold_that_ended_is_told(path):
 
 def test_our_own_shared_hold_is_no_exclusive_one(path):
     shared = take([Lock(path, False)], timeout=None, number=1, environment={}, notice=print)
-    with pytest.raises(gpu_lock.LockError, match="but shared; hold it exclusively"):
+    with pytest.raises(LockError, match="but shared; hold it exclusively"):
         hold_of([path], 2)
     shared.release()
 

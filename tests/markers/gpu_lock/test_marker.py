@@ -562,7 +562,8 @@ def test_run_without_the_marker_loads_nothing_of_it(pytester, run):
         import sys
         def test_it():
             loaded = {name for name in sys.modules if name.startswith("pytest_nvfp4.markers.")}
-            assert loaded == {"pytest_nvfp4.markers.options", "pytest_nvfp4.markers.wiring"}
+            names = ("fresh_process", "frozen_map", "gpu_lock", "options", "wiring")
+            assert loaded == {f"pytest_nvfp4.markers.{name}" for name in names}
     """)
     run()
 

@@ -1,51 +1,26 @@
-"""What `@pytest.mark.gpu_lock` asks for, which locks that means, and the record of a hold."""
+"""Which locks a request means, and how they are taken, adopted and released together."""
 
 import datetime
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_nvfp4.markers.gpu_lock import adoption
-from pytest_nvfp4.markers.gpu_lock.devices import (
-    DeviceError,
-    Devices,
-    Physical,
-    check_devices,
-    resolve,
-)
+from pytest_nvfp4.markers.gpu_lock import MARK, adoption
+from pytest_nvfp4.markers.gpu_lock.devices import Card, DeviceError, Physical, resolve
+from pytest_nvfp4.markers.gpu_lock.hold_summary import Hold
 from pytest_nvfp4.markers.gpu_lock.holders import describe_process, user_name
 from pytest_nvfp4.markers.gpu_lock.kernel_locks import PROC, process
 from pytest_nvfp4.markers.gpu_lock.lock_file import LockError, LockFile
-from pytest_nvfp4.markers.gpu_lock.nvml import Card
-from pytest_nvfp4.markers.marks import Marks, named_options
-from pytest_nvfp4.markers.options import DEFAULT_PATH
-from pytest_nvfp4.markers.paths import RequestError, expand
+from pytest_nvfp4.markers.gpu_lock.request import LockRequest
+from pytest_nvfp4.markers.requests import RequestError, expand
 
-MARK = "gpu_lock"
-FUNCTION, SESSION = "function", "session"
-HOLDS_VARIABLE = "NVFP4_LOCK_HOLDS"
-"""Tells runs within this run the ids of our holds; the kernel, not this, says that we hold them."""
+HOLDS_VARIABLE = "GPU_LOCK_HOLDS"
+"""The environment variable with the ids of this run's holds, for pytest runs within this run.
 
-_FORMS = {
-    "path": "a path, such as '/tmp/gpu'",
-    "timeout": "a number of seconds above 0",
-    "devices": "'visible', or a list of indices and UUIDs without repetition",
-    "scope": "'function' or 'session'",
-    "require_idle": "True or False",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a test asks for; without `devices`, the whole machine. `timeout` is in seconds."""
-
-    path: str = DEFAULT_PATH
-    timeout: float | None = None
-    devices: Devices | None = None
-    scope: str = FUNCTION
-    require_idle: bool = False
+It only names them: that we hold them is what the kernel says.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,45 +31,18 @@ class Lock:
     exclusive: bool = True
 
 
-def read_request(marks: Marks, defaults: Request) -> Request:
-    """What a test's markers ask for; each is (arguments, options), and of two the first wins."""
-    options = named_options(MARK, marks, _FORMS, "write path={} if that is a path")
-    checked = {name: _checked(name, value) for name, value in options.items()}
-    return replace(defaults, **checked)  # type: ignore[arg-type]
-
-
-def _checked(name: str, value: object) -> object:
-    wrong = RequestError(f"{MARK}({name}={value!r}) is not possible; use {_FORMS[name]}")
-    match name:
-        case "path":
-            good = isinstance(value, str | os.PathLike) and str(value) and "\0" not in str(value)
-            value = str(value)
-        case "timeout":
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            good = value is None or (number and 0 < value < 86400)  # type: ignore[operator]
-        case "devices":
-            good = value is None or (value := check_devices(value)) is not None
-        case "scope":
-            good = value in (FUNCTION, SESSION)
-        case _:
-            good = isinstance(value, bool)
-    if not good:
-        raise wrong
-    return value
-
-
 def plan_locks(
-    request: Request,
+    request: LockRequest,
     environment: Mapping[str, str],
     folder: Path,
     inventory: Callable[[], tuple[Card, ...]],
 ) -> tuple[Lock, ...]:
-    """The files to lock for a request, in the order in which everybody locks them.
+    """The files to lock for a request, in the order in which all runs lock them.
 
     The whole machine is its path, exclusively. A device is a file of its own beside that, named
-    after the physical card, while the path is shared: that excludes whoever wants the whole
-    machine, such as ``flock /tmp/gpu``, and nobody else. A MIG instance likewise shares its card.
-    A relative path starts at `folder`.
+    after the physical card, while the path is shared: that excludes a program that locks the whole
+    machine, such as ``flock /tmp/gpu``, and no other. A MIG instance likewise shares its card.
+    A relative path starts at `folder`. Raises RequestError.
     """
     path = expand(MARK, request.path, environment, folder)
     if request.devices is None:
@@ -118,55 +66,25 @@ def _beside(path: Path, device: Physical) -> Path:
 
 
 def merge(locks: Iterable[Lock]) -> tuple[Lock, ...]:
-    """Locks in the one order, each path once, exclusively where anybody needs it so."""
+    """Locks in the one order, each path once, and exclusive where one of the locks is."""
     wanted: dict[Path, bool] = {}
     for lock in locks:
         wanted[lock.path] = wanted.get(lock.path, False) or lock.exclusive
     return tuple(sorted(Lock(path, exclusive) for path, exclusive in wanted.items()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """The record of a hold, for reports: two tests with one `id` ran under one hold.
-
-    Times are UTC in ISO 8601; `waited` is in seconds; `adopted_from` is empty for a hold of our
-    own, and `released` as long as it lasts.
-    """
-
-    id: str
-    path: str
-    acquired: str
-    waited: str
-    adopted_from: str
-    owner: str
-    released: str = ""
-
-    def properties(self) -> list[tuple[str, str]]:
-        """What reports carry, as pytest's user properties."""
-        return [(f"{MARK}_{one.name}", getattr(self, one.name)) for one in fields(self)]
-
-    @classmethod
-    def from_properties(cls, properties: Iterable[tuple[str, object]]) -> "Hold | None":
-        """The hold that a report tells of, if any."""
-        told = {name: str(value) for name, value in properties if name.startswith(f"{MARK}_")}
-        names = [one.name for one in fields(cls)]
-        if any(f"{MARK}_{name}" not in told for name in names):
-            return None
-        return cls(**{name: told[f"{MARK}_{name}"] for name in names})
-
-
 @dataclass(slots=True)
 class Holding:
-    """Locks that are held now; `record` says since when and how they came."""
+    """Locks that are held now; `record` says since when, and from where they were adopted."""
 
     record: Hold
     files: list[LockFile] = field(default_factory=list)
     adopted: list[adoption.Adoptable] = field(default_factory=list)
 
     def release(self) -> str:
-        """Let go; say what was wrong with the hold, or nothing. `record` is complete afterwards."""
+        """Release the locks and complete `record`; return what was wrong with the hold, or ""."""
         lost = [one for one in self.adopted if not one.still_held()]
-        # Before it is true: the next holder's record must not begin while this one lasts.
+        # Written before the release: the next hold's record must not begin before this one ends.
         self.record = replace(self.record, released=_now())
         for file in reversed(self.files):
             file.close()
@@ -178,7 +96,7 @@ class Holding:
         return ""
 
     def environment(self) -> str:
-        """Our own holds for `HOLDS_VARIABLE`."""
+        """This hold, as `HOLDS_VARIABLE` names it."""
         return " ".join(f"{file.identity}={self.record.id}" for file in self.files)
 
 
@@ -190,9 +108,11 @@ def take(
     environment: Mapping[str, str],
     notice: Callable[[str], None],
 ) -> Holding:
-    """Take some locks in their order, or none; `number` tells this process's holds apart.
+    """Take all of some locks in their order, or none.
 
-    Raises `LockError` where one cannot be had, `LockTimeoutError` where not in time.
+    `timeout` is in seconds, None for ever; `number` makes the id of this process's hold unique;
+    `notice` gets a sentence each time that the wait for a lock is long. Raises LockError where a
+    lock cannot be taken, LockTimeoutError where not in time.
     """
     start = time.monotonic()
     deadline = None if timeout is None else start + timeout
@@ -227,7 +147,7 @@ def take(
 def _take_one(
     lock: Lock, deadline: float | None, notice: Callable[[str], None], name: str = ""
 ) -> tuple[LockFile, list[adoption.Adoptable]]:
-    """One lock, or the one within the hold that we are already under."""
+    """One lock, or where an ancestor holds it, the lock among the runs under that ancestor."""
     file = LockFile(lock.path, exclusive=lock.exclusive, name=name)
     try:
         if file.try_lock():
@@ -252,11 +172,11 @@ def _take_one(
 
 
 def _adopted_id(above: adoption.Adoptable, environment: Mapping[str, str]) -> str:
-    """The id of the hold above us: as its holder calls it, where that is another run of ours."""
+    """The id of an adopted hold: as its holder names it, where that is a run of this plugin."""
     for pair in environment.get(HOLDS_VARIABLE, "").split():
-        identity, _, told = pair.partition("=")
-        if identity == above.lock.identity and told.startswith(f"{above.id}-"):
-            return told
+        identity, _, name = pair.partition("=")
+        if identity == above.lock.identity and name.startswith(f"{above.id}-"):
+            return name
     return above.id
 
 
