@@ -1,4 +1,4 @@
-"""The reference's strict readers beside `json.loads` of the same bytes, and their growth."""
+"""The reference's strict readers against `json.loads` of the same bytes, and how they scale."""
 
 import json
 import tempfile

@@ -1,9 +1,9 @@
-"""Every tactic a few times, for a checker to watch:
+"""Run every tactic a few times under a checker:
 
     compute-sanitizer --tool memcheck python every_tactic_on_a_card.py
 
-Quantizes on the card, in both ways, makes operands there, and multiplies with all 32 tactics:
-below, at and beyond tiles, with N that is no multiple of 8, and K that ends within a K tile.
+Quantizes on the card in both ways, makes operands there, and multiplies with all 32 tactics: shapes
+below, at and above the tile sizes, N that is not a multiple of 8, and K that ends within a K tile.
 """
 
 from nvfp4_reference.gemm.cupy import CupyBackend
@@ -12,7 +12,7 @@ SHAPES = ((1, 320, 384), (17, 257, 1056), (130, 520, 2080), (300, 3, 5152))
 
 
 def main() -> None:
-    """Print how many products there were."""
+    """Print the number of products."""
     card = CupyBackend()
     done = 0
     for m, n, k in SHAPES:

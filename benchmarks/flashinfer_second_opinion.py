@@ -1,14 +1,15 @@
-"""FlashInfer's own tuner and the reference's choose a tactic on one card: which chooses better?
+"""Compare the choices of FlashInfer's tuner and of the reference's profiler on one card.
 
     python benchmarks/flashinfer_second_opinion.py [--delay ours] [--rounds 5] [M ...]
 
-For each product of the oracle, or for these M alone, FlashInfer 0.6.13's `AutoTuner` and the
+For each product of the oracle, or only for the given M, FlashInfer 0.6.13's `AutoTuner` and the
 reference's `Profiler` measure the same 32 tactics on the same operands. Then both choices and the
-reference's four fastest take turns, and what a choice costs over the fastest of them is its regret.
+reference's four fastest tactics are measured again in alternation. The regret of a choice is its
+time over that of the fastest of these, minus 1.
 
-Needs torch, CuPy, FlashInfer 0.6.13 and a card; the status is 2 where one of them is missing. Its
-delay kernel FlashInfer builds by nvcc and ninja on first use; `--delay ours` puts the one of the
-reference's kernel library in its place, which sleeps by the same instruction for the same time.
+Needs torch, CuPy, FlashInfer 0.6.13 and a card; the exit status is 2 where one of them is missing.
+FlashInfer builds its delay kernel with nvcc and ninja at its first use. `--delay ours` uses the one
+of the reference's kernel library instead, which waits by the same instruction for the same time.
 """
 
 import argparse
@@ -37,8 +38,8 @@ Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Opinions:
-    """Both choices for one product, and the mean microseconds of every tactic measured again."""
+class Choices:
+    """Both choices for one product, and the mean microseconds of each tactic measured again."""
 
     shape: Shape
     theirs: int
@@ -46,14 +47,14 @@ class Opinions:
     means: dict[int, float]
 
     def regret(self, tactic: int) -> float:
-        """How much longer than the fastest it takes: 0.01 is 1 %."""
+        """The extra time of a tactic over the fastest one: 0.01 is 1 %."""
         return self.means[tactic] / min(self.means.values()) - 1
 
 
 def make_runner(flashinfer: Any, launch: Callable[[int], None]) -> Any:
-    """A runner of FlashInfer's kind whose 32 tactics are launched by `launch`.
+    """A FlashInfer runner whose 32 tactics are launched by `launch`.
 
-    Its operands are its own: what FlashInfer passes on are shapes alone.
+    `launch` uses its own operands; FlashInfer passes only shapes.
     """
 
     class CutlassFp4GemmRunner(flashinfer.TunableRunner):
@@ -66,13 +67,13 @@ def make_runner(flashinfer: Any, launch: Callable[[int], None]) -> Any:
     return CutlassFp4GemmRunner()
 
 
-def flashinfer_s(flashinfer: Any, timer: Any, shape: Shape) -> int:
-    """The tactic that FlashInfer's tuner chooses for this product; it measures anew each time."""
+def flashinfer_choice(flashinfer: Any, timer: Any, shape: Shape) -> int:
+    """The tactic that FlashInfer's tuner chooses for this product; each call measures again."""
     tuner = flashinfer.AutoTuner.get()
     tuner.clear_cache()
     inputs = flashinfer_operation.inputs(flashinfer, *shape)
     runners = [make_runner(flashinfer, timer.run)]
-    with flashinfer.autotune(True):  # no dimension is dynamic: the one profile is this shape
+    with flashinfer.autotune(True):  # no dimension is dynamic, so this shape is the only profile
         _, tactic = tuner.choose_one(
             flashinfer_operation.OPERATION, runners, flashinfer.TuningConfig(), inputs
         )
@@ -81,14 +82,14 @@ def flashinfer_s(flashinfer: Any, timer: Any, shape: Shape) -> int:
     return int(tactic)
 
 
-def compare(flashinfer: Any, timer: Any, shape: Shape, rounds: int) -> Opinions:
-    """Let both choose, in an order drawn by lot, and measure the candidates again in turns."""
+def compare(flashinfer: Any, timer: Any, shape: Shape, rounds: int) -> Choices:
+    """Get both choices, in random order, and measure the candidates again in alternation."""
     profiler = Profiler()
     if theirs_first := random.random() < 0.5:
-        theirs = flashinfer_s(flashinfer, timer, shape)
+        theirs = flashinfer_choice(flashinfer, timer, shape)
     found = profiler.select(timer, shape, DELAY, [])
     if not theirs_first:
-        theirs = flashinfer_s(flashinfer, timer, shape)
+        theirs = flashinfer_choice(flashinfer, timer, shape)
     fastest = sorted(found.microseconds, key=found.microseconds.__getitem__)[:FASTEST]
     candidates = sorted({theirs, found.tactic, *fastest})
     times: dict[int, list[float]] = {tactic: [] for tactic in candidates}
@@ -97,11 +98,11 @@ def compare(flashinfer: Any, timer: Any, shape: Shape, rounds: int) -> Opinions:
             again = profiler.select(timer, shape, DELAY, [], tactics=[tactic])
             times[tactic].append(float(again.microseconds[tactic]))
     means = {tactic: statistics.fmean(taken) for tactic, taken in times.items()}
-    return Opinions(shape, theirs, found.tactic, means)
+    return Choices(shape, theirs, found.tactic, means)
 
 
-def table(found: Sequence[Opinions]) -> list[str]:
-    """A line for each weight and one for all; then each side's worst choice. At most 80 columns."""
+def table(found: Sequence[Choices]) -> list[str]:
+    """A line for each weight, one for all, and each side's worst choice; at most 80 columns."""
     lines = [
         f"{'':12} {'':>9} {'same':>5} {'FlashInfer regret':>20} {'reference regret':>20}",
         f"{'N':>5} {'K':>6} {'profiles':>9} {'tactic':>7} {'median':>8} {'worst':>8}  "
@@ -121,7 +122,7 @@ def table(found: Sequence[Opinions]) -> list[str]:
     return lines
 
 
-def _line(name: str, found: Sequence[Opinions]) -> str:
+def _line(name: str, found: Sequence[Choices]) -> str:
     theirs, ours = ([one.regret(of(one)) for one in found] for of in (_theirs, _ours))
     same = sum(one.theirs == one.ours for one in found)
     return (
@@ -130,19 +131,19 @@ def _line(name: str, found: Sequence[Opinions]) -> str:
     )
 
 
-def _theirs(one: Opinions) -> int:
+def _theirs(one: Choices) -> int:
     return one.theirs
 
 
-def _ours(one: Opinions) -> int:
+def _ours(one: Choices) -> int:
     return one.ours
 
 
 @contextlib.contextmanager
 def one_stream(torch: Any) -> Iterator[None]:
-    """Everybody's current stream is one of torch's, and not the default one.
+    """Make one stream of torch, not the default one, current for torch, CuPy and tvm-ffi.
 
-    FlashInfer's delay takes its stream from tvm-ffi, which does not follow torch's by itself.
+    FlashInfer's delay kernel uses the stream of tvm-ffi, which does not follow torch's stream.
     """
     import cupy
     import tvm_ffi
@@ -154,9 +155,9 @@ def one_stream(torch: Any) -> Iterator[None]:
 
 
 def delay_milliseconds(flashinfer: Any) -> float:
-    """How long the delay of FlashInfer's tuner holds up the stream that the tactics run on."""
+    """The milliseconds that FlashInfer's delay occupies the stream on which the tactics run."""
     cuda = flashinfer.torch.cuda
-    flashinfer.tuner_module.delay_kernel(1)  # built now, if it was not
+    flashinfer.tuner_module.delay_kernel(1)  # build it now, if it is not built
     start, end = (cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     flashinfer.tuner_module.delay_kernel(DELAY)
@@ -166,7 +167,7 @@ def delay_milliseconds(flashinfer: Any) -> float:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the tables; 2 where nothing could be measured."""
+    """Print the tables; returns 2 where nothing could be measured."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("m", nargs="*", type=int, metavar="M", help="rows (default: 16 profiles)")
     parser.add_argument("--delay", choices=("flashinfer", "ours"), default="flashinfer")
@@ -180,7 +181,7 @@ def main(arguments: list[str]) -> int:
         return _not_measured(f"FlashInfer {flashinfer.version} is installed, not {VERSION}")
     from nvfp4_reference.gemm.cupy import CupyBackend
 
-    flashinfer.logger.setLevel("WARNING")  # it tells of each tuning's start and end
+    flashinfer.logger.setLevel("WARNING")  # it logs the start and end of each tuning
     card = CupyBackend(progress=lambda sentence: print(sentence, flush=True))
     if reason := card.reason():
         return _not_measured(reason)

@@ -1,8 +1,8 @@
-"""FlashInfer 0.6.13's own tuner on a CPU, asked for the same FP4 products as the reference.
+"""FlashInfer 0.6.13's tuner on a CPU, for the same FP4 products as the reference.
 
-The tuner, its configuration classes and its public calls are FlashInfer's. Ours are the runner,
-which computes nothing, and while it is tuned a clock in place of a device's: a run of the tactic
-that shall win takes 1 ms, any other 2 ms.
+The tuner, its configuration classes and its public calls are FlashInfer's. This module adds the
+runner, which computes nothing, and during a tuning a clock that replaces the device's: a run of the
+tactic that must win takes 1 ms, any other 2 ms.
 """
 
 import os
@@ -11,7 +11,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from unittest.mock import patch
 
-# Read by FlashInfer as it is imported; it keeps a log and compiled kernels there.
+# FlashInfer reads these when it is imported; the folder holds its log and compiled kernels.
 _BUILD = Path(__file__).resolve().parent.parent / "build"
 os.environ.setdefault("FLASHINFER_WORKSPACE_BASE", str(_BUILD / "flashinfer-workspace"))
 os.environ.setdefault("FLASHINFER_LOGGING_LEVEL", "error")
@@ -27,8 +27,8 @@ VERSION = flashinfer.__version__
 _OPERATION = "fp4_gemm"
 _MAXIMUM = 2048
 
-# The ten inputs of the operation and which of their dimensions follow M: formats of the key,
-# as in the documents that `nvfp4_reference.flashinfer_import` reads.
+# The ten inputs of the operation, and which of their dimensions follow M, as in the keys of
+# `nvfp4_reference.flashinfer_import`.
 _CONFIG = autotuner.TuningConfig(
     dynamic_tensor_specs=(autotuner.DynamicTensorSpec((0,), (0,), profiles, bucket),),
     constraint_specs=(
@@ -40,7 +40,7 @@ _CONFIG = autotuner.TuningConfig(
 
 
 class _Clock:
-    """Stands for the stream, its events and its delay; milliseconds pass in runs alone."""
+    """Replaces the stream, its events and its delay; time passes only in runs."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -65,11 +65,11 @@ class _Event:
 
 
 class CutlassFp4GemmRunner(autotuner.TunableRunner):
-    """A runner of 32 tactics with the name that the keys hold."""
+    """A runner of 32 tactics, with the name that is part of the keys."""
 
     def __init__(self, clock: _Clock, winners: Mapping[tuple[int, int, int], int]) -> None:
         self._clock = clock
-        self._winners_cache = winners  # by this suffix FlashInfer leaves it out of its hash
+        self._winners_cache = winners  # with this suffix, FlashInfer excludes it from its hash
 
     def get_valid_tactics(self, inputs: list[object], profile: object) -> list[int]:
         return list(range(32))
@@ -83,7 +83,7 @@ class CutlassFp4GemmRunner(autotuner.TunableRunner):
 
 
 class Tuner:
-    """One tuner of FlashInfer's, with the plans `winners` for its runner to make win."""
+    """A FlashInfer tuner with a runner for which the tactics in `winners` win."""
 
     def __init__(self, winners: Mapping[tuple[int, int, int], int]) -> None:
         self._tuner = autotuner.AutoTuner()
@@ -110,12 +110,12 @@ class Tuner:
                 self.choose(_MAXIMUM, n, k)
 
     def choose(self, m: int, n: int, k: int) -> int:
-        """The tactic that `choose_one` gives for one product; -1 where it has none."""
+        """The tactic that `choose_one` returns for one product; -1 where it has none."""
         _, tactic = self._tuner.choose_one(_OPERATION, self._runners, _CONFIG, _inputs(m, n, k))
         return tactic
 
     def asking(self, requests: Sequence[tuple[int, int, int]]) -> Callable[[], None]:
-        """A loop of `choose_one` over `requests`, whose inputs are made here and not there."""
+        """A loop of `choose_one` over `requests`, whose inputs are created beforehand."""
         prepared = [_inputs(*request) for request in requests]
         choose_one, runners = self._tuner.choose_one, self._runners
 
@@ -127,7 +127,7 @@ class Tuner:
 
 
 def _inputs(m: int, n: int, k: int) -> list[object]:
-    """The operation's inputs; tensors without memory, since nobody looks at their values."""
+    """The inputs of the operation; the tensors have no memory, since no value is read."""
 
     def tensor(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.uint8, device="meta")

@@ -1,8 +1,9 @@
-"""What a start on a frozen map costs beyond CUDA's own: frozen_start_on_a_card.py
+"""The time of a start on a frozen map, after the start of CUDA.
 
-Each round is a fresh process, in three steps. CUDA: import CuPy and make a context and a stream.
+Each round is a fresh process with three steps. CUDA: import CuPy, create a context and a stream.
 Start: import the reference, read and install a frozen map of the oracle's 64 plans, and serve the
-first. Product: load the kernel library and multiply once with that plan. Medians in milliseconds.
+first plan. Product: load the kernel library and multiply once with that plan. The results are
+medians in milliseconds.
 """
 
 import json
@@ -49,12 +50,12 @@ print(json.dumps([1000 * taken for taken in (cuda - began, start - cuda, product
 
 
 def main() -> int:
-    """Print the medians; 1 where the bar is missed."""
+    """Print the medians; returns 1 where the bar is missed."""
     card = CupyBackend()
     if reason := card.reason():
         print(f"there is no GPU to measure: {reason}", file=sys.stderr)
         return 2
-    card.operand(1, 64, 0)  # built before anything is timed
+    card.operand(1, 64, 0)  # build the kernels before anything is timed
     plans = {PlanKey(*key): tactic for key, tactic in oracle.load().plans.items()}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "plans.json")

@@ -1,14 +1,15 @@
-"""The tactics on a card, beside cuBLAS on the same operands in half.
+"""The tactics on a card, compared with cuBLAS on the same operands in half precision.
 
-For each shape of the oracle, all 32 tactics are measured once, as tuning measures them, and one is
-chosen. Then the fastest four, cuBLAS, and the chosen one with both expansions take turns, so that a
-clock that sinks under load sinks for all. Operands are rotated through more memory than the card's
-cache holds. cuBLAS multiplies what the tactics multiply on sm_90a: FP4 times scales, expanded
-before. Times are microseconds, medians of rounds; a time is the mean of ten runs in a row.
+For each shape of the oracle, all 32 tactics are measured once, as in a tuning, and one is chosen.
+Then the fastest four, cuBLAS, and the chosen one with both expansions are measured in alternation,
+so that a clock that slows down under load affects all of them. Operands rotate through more memory
+than the card's cache holds. cuBLAS multiplies the same values as the tactics on sm_90a: FP4 times
+scales, expanded beforehand. Times are medians of rounds in microseconds; each is the mean of ten
+successive runs.
 
     ratio    the fastest tactic over cuBLAS
-    regret   the chosen tactic over the fastest, less one
-    total    the chosen tactic with the expansion of both operands, in every call
+    regret   the chosen tactic over the fastest, minus one
+    total    the chosen tactic, with the expansion of both operands in every call
 """
 
 import argparse
@@ -32,7 +33,7 @@ from nvfp4_reference.tactics import TACTICS
 WEIGHTS = ((5120, 6144), (5120, 17408), (14336, 5120), (34816, 5120))
 ROWS = profiles(2048)
 TUNING_DELAY = 5000
-DELAY = 1500  # long enough for the host to queue ten calls, expansions included
+DELAY = 1500  # long enough for the host to queue ten calls with expansions
 ROUNDS = 7
 L2_SIZE = 38  # cudaDevAttrL2CacheSize
 BEYOND_L2 = 3
@@ -53,7 +54,7 @@ class Measured:
 
 
 def bars(rows: Sequence[Measured], rates: Sequence[float], host: float) -> list[str]:
-    """The summary: what was measured, and the bar beside it."""
+    """The summary: each measured value with its bar."""
     lines = [f"{'':<44} {'measured':>10} {'bar':>8}"]
 
     def line(name: str, value: float, bar: float, *, least: bool = False) -> None:
@@ -88,9 +89,9 @@ class Clock:
         self._timer = card.timer(1, 32, 64)
 
     def microseconds(self, calls: Sequence[Call], runs: int = 10) -> float:
-        """The mean of ten runs in a row, behind a delay, after three that do not count.
+        """The mean of ten successive runs after a delay and three runs that are not measured.
 
-        The calls, which do the same in different memory, take turns.
+        The calls, which do the same in different memory, alternate.
         """
         turns = cycle(calls)
         for _ in range(max(3, len(calls))):
@@ -131,9 +132,9 @@ def expansion_rate(card: CupyBackend, clock: Clock, weights: Sequence[Any]) -> f
 
 
 def host_cost(card: CupyBackend) -> float:
-    """Microseconds that the host spends on a lookup and the launch of its tactic: a median.
+    """The host's microseconds for a lookup and the launch of its tactic; a median.
 
-    The card is kept busy meanwhile, so that nothing is waited for.
+    The card is kept busy, so that the host never waits for it.
     """
     session = Session(resolve({"VT_FP4_PERSISTENT_CACHE": "0"}, NativeMetadata.of_this_machine()))
     timer = card.timer(16, 256, 512)
@@ -153,7 +154,7 @@ def host_cost(card: CupyBackend) -> float:
 
 
 def measure(card: CupyBackend, clock: Clock, m: int, weights: Sequence[Any]) -> Measured:
-    """Tune one shape and measure what came of it; prints the row."""
+    """Tune one shape, measure the candidates and print the row."""
     n, k = weights[0].rows, weights[0].k
     began = time.perf_counter()
     selection = Profiler().select(card.timer(m, n, k), (m, n, k), TUNING_DELAY, [])
@@ -193,7 +194,7 @@ def measure(card: CupyBackend, clock: Clock, m: int, weights: Sequence[Any]) -> 
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table and the bars; 1 where one is missed."""
+    """Print the table and the bars; returns 1 where one is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("m", nargs="*", type=int, metavar="M", help="rows (the oracle's 16)")
     rows = parser.parse_args(arguments).m or ROWS
@@ -205,7 +206,7 @@ def main(arguments: list[str]) -> int:
     device = card.product(card.operand(1, 64, 0), card.operand(32, 64, 0)).device
     if not device.architecture.expands:
         name = device.architecture.name
-        print(f"on {name} nothing is expanded to half, which cuBLAS needs here", file=sys.stderr)
+        print(f"{name} does not expand operands to half, which cuBLAS needs here", file=sys.stderr)
         return 2
     cache = device.cupy.cuda.runtime.deviceGetAttribute(L2_SIZE, device.ordinal)
     print(f"{device.name()}, {cache / 2**20:.0f} MiB of L2 cache")

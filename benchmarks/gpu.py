@@ -1,20 +1,20 @@
-"""All that a machine with a GPU can show, in one run: gpu.py FOLDER [STAGE ...]
+"""All tests and measurements that need a GPU, in one run: gpu.py FOLDER [STAGE ...]
 
-`make gpu` calls this. What a stage prints is kept in FOLDER/STAGE.txt, and the table of all, with
-the machine's description, in FOLDER/README.md. The GPU's lock is held from the first stage to the
-last, so nobody who asks for it measures meanwhile. Stages, all by default:
+`make gpu` calls this. The output of a stage is written to FOLDER/STAGE.txt, and the table of all
+stages, with a description of the machine, to FOLDER/README.md. The GPU lock is held from the first
+stage to the last, so no other holder of the lock measures at the same time. Stages, all by default:
 
-    build        the kernel library, from nothing
+    build        the kernel library, without a cache
     tests        the reference's tests on a card
     conformance  the suite against the reference on the card; a report and a badge
     sanitizer    compute-sanitizer over every tactic: memcheck, racecheck
-    markers      the plugin's tests on a card, which ask whether it is idle
-    gemm         the 64 shapes of the oracle beside cuBLAS
-    start        what a start on a frozen map costs
-    demo         how much fresh processes agree: alone, two at a time, with one frozen map
-    second       FlashInfer's own tuner over the same tactics, where FlashInfer is installed
+    markers      the plugin's tests on a card, which need it to be idle
+    gemm         the 64 shapes of the oracle, compared with cuBLAS
+    start        the time of a start on a frozen map
+    demo         the agreement of fresh processes: alone, two at a time, with one frozen map
+    second       FlashInfer's tuner on the same tactics, where FlashInfer is installed
 
-Tests, conformance and sanitizer, where nothing is timed, run side by side.
+Tests, conformance and sanitizer measure no time, so they run in parallel.
 """
 
 import contextlib
@@ -39,39 +39,39 @@ from pytest_nvfp4.markers.gpu_lock.holding import Lock, take
 
 HERE = Path(__file__).parent
 LOCK = Path("/tmp/gpu")
-LIMIT, TIMED_OUT = 600, 124  # seconds for one command, and the status of one that takes longer
+LIMIT, TIMED_OUT = 600, 124  # seconds for one command, and the status of one that exceeds them
 CUPY = {"NVFP4_REFERENCE_BACK_END": "cupy"}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Commands that run one after another; `tells` finds the lines that the table shows.
+    """Commands that run one after another; `results` matches the lines that the table shows.
 
-    Stages that follow each other and are not `timed` run side by side. One that `needs` a package
-    that is not installed is skipped by name.
+    Successive stages that are not `timed` run in parallel. A stage that `needs` a package that is
+    not installed is skipped, and the table names the package.
     """
 
     name: str
     commands: Sequence[Sequence[str]]
-    tells: str
+    results: str
     variables: Mapping[str, str] = field(default_factory=dict)
     timed: bool = True
     needs: tuple[str, ...] = ()
 
     @property
     def lacks(self) -> list[str]:
-        """The packages that it needs and that are not installed."""
+        """The needed packages that are not installed."""
         return [name for name in self.needs if find_spec(name) is None]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a stage ended, and what it told."""
+    """The status, the duration and the result lines of a stage."""
 
     stage: Stage
     status: int
     seconds: float
-    told: Sequence[str]
+    results: Sequence[str]
 
 
 def stages(folder: Path) -> list[Stage]:
@@ -84,7 +84,7 @@ def stages(folder: Path) -> list[Stage]:
     tools = ("memcheck", "racecheck")
     where = [f"{folder}/report.json", f"{folder}/badge.svg", f"{folder}/badge.json"]
     suite = [*python, "-m", "pytest_nvfp4.cli", "run", "reference", "-n", "8"]
-    if find_spec("flashinfer"):  # which then writes the document of FIMP-11
+    if find_spec("flashinfer"):  # it writes the document of FIMP-11
         suite += ["--flashinfer", sys.executable]
     return [
         Stage(
@@ -137,7 +137,7 @@ def stages(folder: Path) -> list[Stage]:
 
 
 class Runs:
-    """Stages in progress."""
+    """Running stages."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         self._folder = folder
@@ -145,10 +145,10 @@ class Runs:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._ended = False
 
-    def together(self, side_by_side: Sequence[Stage]) -> list[Outcome]:
-        """Run stages to their ends; a line for each that ends. An interrupt ends them all."""
-        with ThreadPoolExecutor(len(side_by_side)) as pool:
-            waiting = [pool.submit(self.run, stage) for stage in side_by_side]
+    def in_parallel(self, group: Sequence[Stage]) -> list[Outcome]:
+        """Run stages in parallel and print a line when each ends. An interrupt ends all of them."""
+        with ThreadPoolExecutor(len(group)) as pool:
+            waiting = [pool.submit(self.run, stage) for stage in group]
             try:
                 return [one.result() for one in waiting]
             except BaseException:
@@ -158,7 +158,7 @@ class Runs:
                 raise
 
     def run(self, stage: Stage) -> Outcome:
-        """Run a stage to its end, and show what it tells."""
+        """Run a stage and print its line."""
         if stage.lacks:
             outcome = Outcome(stage, 0, 0, [f"needs {', '.join(stage.lacks)}"])
             print(line(outcome), flush=True)
@@ -171,8 +171,8 @@ class Runs:
                 status = self._status(command, stage, file.fileno()) or status
         text = log.read_text(encoding="utf-8", errors="replace")
         lines = [one.strip() for one in text.splitlines()]
-        told = [one for one in lines if re.fullmatch(stage.tells, one)]
-        outcome = Outcome(stage, status, time.monotonic() - began, told)
+        results = [one for one in lines if re.fullmatch(stage.results, one)]
+        outcome = Outcome(stage, status, time.monotonic() - began, results)
         end = [f"    {one}" for one in text.splitlines()[-15:]] if status else []
         print("\n".join([line(outcome), *end]), flush=True)
         return outcome
@@ -188,7 +188,7 @@ class Runs:
             start_new_session=True,
         )
         self._running.add(process)
-        if self._ended:  # whoever ended them all may not have seen this one
+        if self._ended:  # `in_parallel` may have ended the others before this one was added
             _terminate(process)
         try:
             return process.wait(LIMIT)
@@ -205,43 +205,43 @@ def _terminate(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGTERM)
 
 
-def rounds(chosen: Sequence[Stage]) -> Iterator[list[Stage]]:
-    """Stages in order, those side by side together."""
+def groups(chosen: Sequence[Stage]) -> Iterator[list[Stage]]:
+    """The stages in order, in groups that run in parallel."""
     for timed, group in groupby(chosen, key=lambda stage: stage.timed):
         found = list(group)
         yield from ([one] for one in found) if timed else [found]
 
 
 def line(outcome: Outcome) -> str:
-    """One line of the table: how it ended, how long it took, and the last thing that it told."""
+    """One line of the table: stage, status, duration and result."""
     word = "ok" if outcome.status == 0 else f"status {outcome.status}"
     if outcome.stage.lacks:
         word = "skipped"
-    last = outcome.told[-1] if len(outcome.told) == 1 else f"{len(outcome.told)} results"
-    told = last if outcome.told else ""
-    return f"{outcome.stage.name:<12} {word:<9} {outcome.seconds:6.1f} s  {told}".rstrip()
+    last = outcome.results[-1] if len(outcome.results) == 1 else f"{len(outcome.results)} results"
+    result = last if outcome.results else ""
+    return f"{outcome.stage.name:<12} {word:<9} {outcome.seconds:6.1f} s  {result}".rstrip()
 
 
 def machine() -> Iterator[str]:
-    """What this machine is, a fact a line."""
+    """The description of this machine, one fact per line."""
     import cupy
 
     asked = "name,driver_version,memory.total,power.limit,clocks.max.sm"
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        told = subprocess.run(
+        output = subprocess.run(
             ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"],
             capture_output=True,
             text=True,
             check=True,
         ).stdout.splitlines()
-        for one in told:
+        for one in output:
             name, driver, memory, power, clock = (word.strip() for word in one.split(","))
             yield f"GPU: {name}, {memory}, {power} limit, {clock} at most; driver {driver}"
     runtime = cupy.cuda.runtime.runtimeGetVersion()
     found = toolchain.find(os.environ)
     compiler = re.search(r"V([\d.]+)", found.compiler_version())
     yield (
-        f"nvcc {compiler[1] if compiler else 'of no version'}, CUTLASS {found.cutlass}; "
+        f"nvcc {compiler[1] if compiler else 'of an unknown version'}, CUTLASS {found.cutlass}; "
         f"CuPy {cupy.__version__} (CUDA runtime {runtime // 1000}.{runtime % 1000 // 10}), "
         f"Python {platform.python_version()}"
     )
@@ -254,30 +254,30 @@ def processor() -> str:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
         if found := re.search(r"model name\s*:\s*(.*)", text):
             return found[1]
-    return "a processor without a name"
+    return "an unknown processor"
 
 
 def report(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """The page that is kept: machine, table, and what each stage told."""
+    """The text of FOLDER/README.md: the machine, the table, and the results of each stage."""
     lines = ["# One run of `make gpu`", "", *(f"- {fact}" for fact in machine()), ""]
     lines += ["```", *(line(one) for one in outcomes)]
     lines += [f"{'all':<12} {'':<9} {seconds:6.1f} s", "```", ""]
     for one in outcomes:
-        if len(one.told) > 1:
-            lines += [f"## {one.stage.name}", "", "```", *one.told, "```", ""]
+        if len(one.results) > 1:
+            lines += [f"## {one.stage.name}", "", "```", *one.results, "```", ""]
     return "\n".join(lines)
 
 
 def main(arguments: list[str]) -> int:
     """Run the stages; 1 where any failed."""
     if not arguments:
-        print("give a folder for what is measured: gpu.py FOLDER [STAGE ...]", file=sys.stderr)
+        print("give a folder for the results: gpu.py FOLDER [STAGE ...]", file=sys.stderr)
         return 2
     folder = Path(arguments[0]).absolute()
     every = {stage.name: stage for stage in stages(folder)}
     unknown = [name for name in arguments[1:] if name not in every]
     if unknown:
-        print(f"there is no stage {unknown[0]}; take {', '.join(every)}", file=sys.stderr)
+        print(f"there is no stage {unknown[0]}; choose from {', '.join(every)}", file=sys.stderr)
         return 2
     if reason := CupyBackend().reason():
         print(f"there is no GPU to measure: {reason}", file=sys.stderr)
@@ -292,7 +292,7 @@ def main(arguments: list[str]) -> int:
     holding = take([Lock(LOCK)], timeout=None, number=1, environment=os.environ, notice=print)
     try:
         runs = Runs(folder, variables)
-        outcomes = [one for few in rounds(chosen) for one in runs.together(few)]
+        outcomes = [one for group in groups(chosen) for one in runs.in_parallel(group)]
     finally:
         holding.release()
     text = report(outcomes, time.monotonic() - began)

@@ -1,7 +1,7 @@
-"""The reference's plan lookup beside FlashInfer 0.6.13's in one run: hits, misses, threads, files.
+"""The reference's plan lookup against FlashInfer 0.6.13's: hits, misses, threads, files.
 
-Exits with 1 where a bar is missed, else with 2 where FlashInfer is not here to compare with:
-`make flashinfer` makes an environment with it, whose interpreter is to run this.
+The exit status is 1 where a bar is missed, else 2 where FlashInfer is not installed. `make
+flashinfer` creates an environment with it; run this with the interpreter of that environment.
 """
 
 import gc
@@ -37,7 +37,7 @@ FOREIGN = 100_000
 THREADS = 8
 THREADS_BAR = 1.25
 
-# What is compared: a name, the time on the left, the time on the right, and the bar of the ratio.
+# A comparison: its name, the times on the left and on the right, and the bar of the ratio.
 Comparison = tuple[str, str, str, float | None]
 AGAINST_FLASHINFER: tuple[Comparison, ...] = (
     ("ready hit: lookup, choose_one", "hit", "FlashInfer hit", 1 / 8),
@@ -56,7 +56,7 @@ LARGE_AND_SMALL: tuple[Comparison, ...] = (
     ("tuning miss, the same", "crowded plan", "plan", None),
     ("FlashInfer's miss, the same", "FlashInfer crowded miss", "FlashInfer miss", None),
 )
-TOGETHER: tuple[Comparison, ...] = (
+IN_THREADS: tuple[Comparison, ...] = (
     ("ready hits: lookup", "hit, together", "hit, alone", None),
     ("the same loop over dict.get", "get, together", "get, alone", None),
     ("the same loop over choose_one", "FlashInfer, together", "FlashInfer, alone", None),
@@ -69,10 +69,10 @@ Times = dict[str, float]
 
 @dataclass(frozen=True)
 class Loop:
-    """What is timed in one piece, and how often it does what is counted.
+    """A call that is timed as a whole, and the number of operations that it does.
 
-    The loops of one comparison run equally long: of two, a busy machine interrupts the longer one
-    more often.
+    The loops of one comparison take equally long, since a busy machine interrupts a longer one more
+    often.
     """
 
     run: Ask
@@ -80,7 +80,7 @@ class Loop:
 
     @classmethod
     def of(cls, run: Ask, count: int = 1, *, repeats: int = 1) -> "Loop":
-        """`run`, which does `count`, `repeats` times."""
+        """A loop that calls `run`, which does `count` operations, `repeats` times."""
 
         def repeated() -> None:
             for _ in range(repeats):
@@ -91,7 +91,7 @@ class Loop:
 
 PLANS = dict(oracle.load().plans)
 SHAPES = sorted({(n, k) for _, n, k in PLANS})
-HITS: list[Request] = [(m - m // 8, n, k) for m, n, k in PLANS]  # within buckets, not at their ends
+HITS: list[Request] = [(m - m // 8, n, k) for m, n, k in PLANS]  # not the upper ends of buckets
 MISSES: list[Request] = [(m, n + 16, k) for m, n, k in HITS]
 ANYWHERE = dict.fromkeys(oracle.load().metadata, "*")
 
@@ -108,17 +108,17 @@ def measure() -> int:
     print(f"ready hit: {times['hit'] * 1e6:.2f} µs (bar {HIT_BAR * 1e6:g} µs){mark}")
     status |= table(AGAINST_FLASHINFER, times, "reference", "FlashInfer")
     status |= table(LARGE_AND_SMALL, times, "large", "small")
-    status |= table(TOGETHER, times, f"{THREADS} threads", "1 thread")
+    status |= table(IN_THREADS, times, f"{THREADS} threads", "1 thread")
     status |= serialization(times)
     return status or (2 if theirs is None else 0)
 
 
 def serialization(times: Times) -> int:
-    """What eight threads cost beyond what the interpreter makes them cost; the exit status.
+    """Print how much eight threads slow each loop down; returns the exit status.
 
-    A plain dictionary read takes no lock but the interpreter's, so what it loses is not ours; on
-    a busy machine it may seem to gain, and that is nobody's. With a lock of its own, lookup would
-    lose several times as much.
+    A dictionary read takes only the interpreter's lock, so its slowdown is the baseline; a ratio
+    below 1, as on a busy machine, counts as 1. With a lock of its own, a lookup would slow down
+    several times as much.
     """
     lookup, plain = (
         times[f"{name}, together"] / times[f"{name}, alone"] for name in ("hit", "get")
@@ -132,7 +132,7 @@ def serialization(times: Times) -> int:
 
 
 def flashinfer_side() -> ModuleType | None:
-    """FlashInfer's side, where it is installed in the version that the bars are about."""
+    """The module of FlashInfer's side, where the version that the bars are for is installed."""
     if importlib.util.find_spec("flashinfer") is not None:
         side = importlib.import_module("flashinfer_side")
         if side.VERSION == "0.6.13":
@@ -145,7 +145,7 @@ def flashinfer_side() -> ModuleType | None:
 
 
 def files(folder: Path, theirs: ModuleType | None) -> Times:
-    """Loading and saving the oracle's plans."""
+    """Times to load and save the oracle's plans."""
     loaded = folder / "oracle.json"
     loaded.write_bytes(documents.flashinfer_bytes(ANYWHERE, PLANS))
     session, here = opened(folder), ImportMetadata.of_this_machine()
@@ -170,7 +170,7 @@ def files(folder: Path, theirs: ModuleType | None) -> Times:
 
 
 def lookups(folder: Path, theirs: ModuleType | None) -> Times:
-    """Hits, misses and threads; the sides of each take turns."""
+    """Times of hits, misses and threads; the sides of each alternate."""
     foreign = folder / "foreign.json"
     keys = (f"('other_gemm', 'OtherRunner', (({i}, 64),), ())" for i in range(FOREIGN))
     others = {key: ["OtherRunner", 0] for key in keys}
@@ -228,7 +228,7 @@ def lookups(folder: Path, theirs: ModuleType | None) -> Times:
     agree("the misses", {crowded.lookup(*request) for request in MISSES}, {None})
     agree("the plans beside foreign entries", crowded.plans(), PLANS)
     gc.collect()
-    gc.freeze()  # what was made for all sides is walked for none of them
+    gc.freeze()  # the collector skips the objects made for all sides
     return (
         timed(hits, rounds=201)
         | timed(all_hits)
@@ -240,7 +240,7 @@ def lookups(folder: Path, theirs: ModuleType | None) -> Times:
 
 
 def threads(loops: dict[str, Loop]) -> Times:
-    """Each loop in eight threads, and as often in one."""
+    """Each loop in eight threads, and the same number of times in one."""
     repeats = {"hit": 500, "get": 1_000, "FlashInfer": 12}
     sides: dict[str, Loop] = {}
     for name, loop in loops.items():
@@ -271,7 +271,7 @@ def in_threads(run: Ask, count: int) -> Ask:
 
 
 class Winner:
-    """A back end by script: the oracle's tactic wins, and tactic 0 where the oracle has none."""
+    """A scripted back end: the oracle's tactic wins, and tactic 0 where the oracle has none."""
 
     def timer(self, m: int, n: int, k: int) -> ScriptedTimer:
         winner = PLANS.get(PlanKey(m, n, k), 0)
@@ -286,7 +286,7 @@ def opened(folder: Path, imported: Path | None = None) -> Session:
 
 
 def warmed_up(session: Session) -> Session:
-    """Every profile tuned, and every file read and accepted."""
+    """Check that every profile is tuned, and every file is read and accepted."""
     session.warm_up(MAXIMUM, SHAPES, back_end=Winner())
     agree("rejected files", session.rejections(), [])
     return session
@@ -318,19 +318,19 @@ def get_over(ready: dict[Request, int], requests: Sequence[Request]) -> Loop:
 
 
 def read_saved(path: Path) -> dict[PlanKey, int]:
-    """The plans of a file that FlashInfer saved, whatever environment it names."""
+    """The plans of a file that FlashInfer saved, in any environment."""
     metadata = json.loads(path.read_bytes())["_metadata"]
     return dict(read_flashinfer(str(path), ImportMetadata.from_json(metadata)).plans)
 
 
 def agree(what: str, found: object, expected: object) -> None:
-    """End here where what is timed is not also right."""
+    """Exit where a timed call gives a wrong result."""
     if found != expected:
         raise SystemExit(f"{what} are not as expected, so their times would mean nothing.")
 
 
 def timed(sides: dict[str, Loop], rounds: int = 15) -> Times:
-    """Median seconds of one of what each side does; the sides take turns."""
+    """Median seconds of one operation of each side; the sides alternate."""
     taken = medians(*(side.run for side in sides.values()), rounds=rounds, number=1)
     return {
         name: seconds / side.count
@@ -339,7 +339,7 @@ def timed(sides: dict[str, Loop], rounds: int = 15) -> Times:
 
 
 def table(comparisons: Sequence[Comparison], times: Times, left: str, right: str) -> int:
-    """Print what was measured of `comparisons`; a left side alone, without a ratio."""
+    """Print the measured `comparisons`; a left side without a right one has no ratio."""
     print()
     rows = [Row(name, times[a], times[b], bar) for name, a, b, bar in comparisons if b in times]
     alone = [(name, a) for name, a, b, _ in comparisons if b not in times and a in times]

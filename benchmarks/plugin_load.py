@@ -1,4 +1,4 @@
-"""What loading the plugin adds to ``pytest --collect-only`` of one test."""
+"""The time that loading the plugin adds to ``pytest --collect-only`` of one test."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Measure things side by side: interleaved rounds, medians, one table, bars as ratios."""
+"""Measure several calls side by side: interleaved rounds, medians, one table, bars as ratios."""
 
 import random
 import statistics
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison: what was measured, seconds of both sides, and the highest ratio allowed."""
+    """One comparison: its name, the seconds of both sides, and the highest allowed ratio."""
 
     name: str
     ours: float
@@ -27,9 +27,9 @@ class Row:
 
 
 def medians(*sides: Callable[[], object], rounds: int = 15, number: int = 20) -> list[float]:
-    """Median seconds of one call of each side; the sides take turns within every round.
+    """Median seconds of one call of each side; the sides alternate within each round.
 
-    In an order drawn anew for each: no side always runs in the caches that another left behind.
+    The order is random in each round, so that no side always finds the caches of another one.
     """
     times: list[list[float]] = [[] for _ in sides]
     turns = list(zip(sides, times, strict=True))
@@ -58,7 +58,7 @@ def show(rows: list[Row], ours: str, theirs: str) -> int:
 
 
 def unit(seconds: float) -> str:
-    """A time with a unit that suits it."""
+    """A time with a suitable unit."""
     for scale, name in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
         if seconds * scale >= 1:
             return f"{seconds * scale:.1f} {name}"

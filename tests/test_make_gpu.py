@@ -56,9 +56,9 @@ def test_without_a_gpu_it_says_what_is_missing(tmp_path):
     assert not folder.exists()
 
 
-def test_a_stage_keeps_its_output_and_tells_what_it_found(gpu, stage, tmp_path, capsys):
+def test_a_stage_keeps_its_output_and_shows_its_results(gpu, stage, tmp_path, capsys):
     outcome = gpu.Runs(tmp_path, {}).run(stage("good", "print('told 1')", "print('told 2')"))
-    assert (outcome.status, outcome.told) == (0, ["told 1", "told 2"])
+    assert (outcome.status, outcome.results) == (0, ["told 1", "told 2"])
     assert (tmp_path / "good.txt").read_text() == "told 1\ntold 2\n"
     assert re.fullmatch(r"good +ok +\d+\.\d s  2 results\n", capsys.readouterr().out)
 
@@ -86,7 +86,7 @@ def test_a_command_that_takes_too_long_is_ended(gpu, stage, tmp_path, monkeypatc
 
 def test_what_is_not_timed_runs_side_by_side_and_the_rest_alone(gpu, stage):
     chosen = [stage("a"), stage("b", timed=False), stage("c", timed=False), stage("d"), stage("e")]
-    names = [[one.name for one in few] for few in gpu.rounds(chosen)]
+    names = [[one.name for one in few] for few in gpu.groups(chosen)]
     assert names == [["a"], ["b", "c"], ["d"], ["e"]]
 
 
@@ -116,11 +116,11 @@ def test_an_interrupt_ends_every_stage(gpu, stage, tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "ThreadPoolExecutor", Pool)
     endless = "import signal; signal.pause()"
     with pytest.raises(KeyboardInterrupt):
-        runs.together([stage("one", endless, endless), stage("two", endless)])
+        runs.in_parallel([stage("one", endless, endless), stage("two", endless)])
     assert not runs._running
 
 
-def test_the_report_has_the_table_and_what_stages_told(gpu, stage, monkeypatch):
+def test_the_report_has_the_table_and_the_results_of_stages(gpu, stage, monkeypatch):
     monkeypatch.setattr(gpu, "machine", lambda: iter(["GPU: a card"]))
     outcomes = [
         gpu.Outcome(stage("build"), 0, 12.25, ["told 1"]),

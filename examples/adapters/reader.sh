@@ -1,7 +1,7 @@
 #!/bin/sh
-# The same reader in POSIX shell and awk: it believes whatever looks like a plan.
+# The same reader in POSIX shell and awk: it accepts any text that looks like a plan.
 answer='
-function text(from, name,    found) {  # the member that has this name and is a string
+function text(from, name,    found) {  # the string member with this name
   if (!match(from, "\"" name "\": *\"[^\"]*\"")) return ""
   found = substr(from, RSTART, RLENGTH - 1); sub(/^"[^"]*": *"/, "", found)
   return found

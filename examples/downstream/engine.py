@@ -1,8 +1,8 @@
-"""A small engine that serves NVFP4 products by a frozen map: put your own in its place.
+"""A small engine that serves NVFP4 products with a frozen map; replace it by your own.
 
-It stands for what yours does at start: ask its libraries who they are, resolve the options, load
-the plan cache, warm up, and then run the tactic that the plan of a shape names. This one runs on
-the bundled reference and NumPy, so that the gate of this repository runs on any CPU.
+It shows what an engine does at its start: read the versions of its libraries, resolve the options,
+load the plan cache, warm up, and then run the tactic of the plan for each shape. This engine runs
+on the bundled reference and NumPy, so that the gate of this repository runs on any CPU.
 """
 
 import json
@@ -20,7 +20,7 @@ MAX_TOKENS = 128
 
 
 class Engine:
-    """Ready to serve once it is made; raises where its map does not cover what it needs."""
+    """Ready to serve when it is created; raises `Rejected` where its map lacks a plan."""
 
     def __init__(self) -> None:
         environment = json.loads((HERE / "environment.json").read_text(encoding="utf-8"))
@@ -33,11 +33,11 @@ class Engine:
         self._session.complete()
 
     def plans(self) -> dict[tuple[int, int, int], int]:
-        """The map that is served: (M bucket, N, K) to tactic id."""
+        """The served map: (M bucket, N, K) to tactic id."""
         return {(key.m, key.n, key.k): tactic for key, tactic in self._session.plans().items()}
 
     def run(self, tokens: int) -> bytes:
-        """One pass of every layer over so many tokens: the bytes of all outputs, bfloat16."""
+        """One pass of every layer over `tokens` tokens; the bytes of all outputs, in bfloat16."""
         output = bytearray()
         for n, k in SHAPES:
             problem = self._back_end.prepare(tokens, n, k, seed=1, direct=self._direct)
@@ -46,7 +46,7 @@ class Engine:
         return bytes(output)
 
     def throughput(self, tokens: int = 16, passes: int = 3) -> float:
-        """Tokens per second."""
+        """The throughput in tokens per second."""
         start = time.perf_counter()
         for _ in range(passes):
             self.run(tokens)

@@ -68,17 +68,24 @@ class ScriptedDevice:
         return self._thread_tunings[threading.get_ident()]
 
     def run(self, tactic: int) -> None:
+        """Record a run and add its time.
+
+        `TacticError` where the script has "raise"; `RuntimeError` without a script.
+        """
         self.steps.append({"step": "run", "tactic": tactic})
         if tactic in range(TACTICS):
             self._durations.append(self._duration(tactic))
 
     def synchronize(self) -> None:
+        """Record a synchronization."""
         self.steps.append({"step": "synchronize"})
 
     def delay(self, microseconds: int) -> None:
+        """Record a delay, which takes no time."""
         self.steps.append({"step": "delay", "microseconds": microseconds})
 
     def event(self) -> int:
+        """Record an event and return its mark: the number of runs so far."""
         self.steps.append({"step": "event"})
         return len(self._durations)
 

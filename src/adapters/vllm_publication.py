@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from .errors import MissingImplementationError, Rejected
 
+__all__ = ["MissingImplementationError", "VllmAdapter", "make"]
+
 VERSION: Final = "0.25.0"
 SHA256: Final = "fcdaf1135e3d9e2be619f423c80c3288397470e85823fc6315b36598ad3297b7"
 VARIABLE: Final = "NVFP4_VLLM_CACHE_HELPER"
@@ -105,6 +107,7 @@ class VllmAdapter:
         return Guarded
 
     def describe(self) -> dict[str, Any]:
+        """Name, version and capabilities of the helper."""
         return {
             "protocol": 1,
             "name": "vllm-publication",

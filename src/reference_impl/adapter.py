@@ -34,6 +34,8 @@ from .scripted_timer import Script
 from .session import Session
 from .tactics import TACTICS, Tactic, digest
 
+__all__ = ["CAPABILITIES", "Adapter", "make"]
+
 PROTOCOL = 1
 DISTRIBUTION = "pytest-nvfp4"
 VERSION = "0.1.0"

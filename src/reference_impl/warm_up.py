@@ -1,7 +1,7 @@
 """What a warm-up loads, and what its maximum-token pass covers.
 
-The files are read in the order of their precedence: the import that was asked for, then the native
-file. There is one runner, so the order of runners within a file cannot matter.
+The files are read in the order of their precedence: first the imported file, then the native one.
+There is only one runner, so an order of runners within a file does not matter.
 
 Source: FlashInfer 0.6.13 autotuner.py:978-1013.
 """

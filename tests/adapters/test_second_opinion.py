@@ -45,7 +45,7 @@ device.install(flashinfer)
 script = {str(tactic): 10.0 + tactic for tactic in range(32)}
 script |= {str(fastest): 5.0, str(raising): "raise"}
 with device.scripted(script):
-    assert benchmark.flashinfer_s(flashinfer, Timer(), SHAPE) == fastest
+    assert benchmark.flashinfer_choice(flashinfer, Timer(), SHAPE) == fastest
     theirs, device.steps = device.steps, []
     assert outputs.keys() == set(range(32)) - {raising}
     for tactic, output in outputs.items():
@@ -60,7 +60,7 @@ assert len(found.means) == 4 and min(found.means, key=found.means.get) == fastes
 assert found.regret(fastest) == 0
 with device.scripted({"default": "raise"}):
     try:
-        benchmark.flashinfer_s(flashinfer, Timer(), SHAPE)
+        benchmark.flashinfer_choice(flashinfer, Timer(), SHAPE)
     except RuntimeError as error:
         assert "none had a time" in str(error)
     else:
@@ -145,7 +145,7 @@ def benchmark(monkeypatch):
 
 
 def test_regret_is_over_the_fastest_of_all_that_was_measured_again(benchmark):
-    one = benchmark.Opinions((1, 2, 3), theirs=4, ours=5, means={4: 11.0, 5: 12.0, 6: 10.0})
+    one = benchmark.Choices((1, 2, 3), theirs=4, ours=5, means={4: 11.0, 5: 12.0, 6: 10.0})
     assert one.regret(4) == pytest.approx(0.1)
     assert one.regret(5) == pytest.approx(0.2)
     assert one.regret(6) == 0
@@ -153,9 +153,9 @@ def test_regret_is_over_the_fastest_of_all_that_was_measured_again(benchmark):
 
 def test_table_counts_each_weight_and_all(benchmark):
     found = [
-        benchmark.Opinions((1, 5120, 6144), 4, 4, {4: 10.0, 5: 11.0}),
-        benchmark.Opinions((2, 5120, 6144), 5, 4, {4: 10.0, 5: 11.0}),
-        benchmark.Opinions((2048, 34816, 17408), 5, 6, {4: 1000.0, 5: 1030.0, 6: 1250.0}),
+        benchmark.Choices((1, 5120, 6144), 4, 4, {4: 10.0, 5: 11.0}),
+        benchmark.Choices((2, 5120, 6144), 5, 4, {4: 10.0, 5: 11.0}),
+        benchmark.Choices((2048, 34816, 17408), 5, 6, {4: 1000.0, 5: 1030.0, 6: 1250.0}),
     ]
     lines = benchmark.table(found)
     assert max(map(len, lines)) <= 80

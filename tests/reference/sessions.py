@@ -1,4 +1,4 @@
-"""Sessions for the tests: back ends that obey, count and misbehave, and files to load."""
+"""Sessions for the tests: scripted, counting and faulty back ends, and files to load."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ HERE = NativeMetadata.of_this_machine()
 
 
 class Call(threading.Thread):
-    """A call in a thread of its own, and what became of it."""
+    """A call in a thread of its own, with its result or error."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> None:
         super().__init__(daemon=True)
@@ -41,7 +41,7 @@ class Call(threading.Thread):
 
 
 class BackEnd:
-    """A scripted back end that remembers the products it was asked for, and can be held up."""
+    """A scripted back end that records its products and can be delayed."""
 
     def __init__(self, timings: dict[str, Any] | None = None) -> None:
         self._script = Script.from_json(timings or {})
@@ -55,7 +55,7 @@ class BackEnd:
 
 
 class Slow(BackEnd):
-    """A back end whose first product waits until the test lets it proceed."""
+    """A back end whose first product waits for the test."""
 
     def __init__(self, timings: dict[str, Any] | None = None) -> None:
         super().__init__(timings)

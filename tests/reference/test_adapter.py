@@ -1,4 +1,4 @@
-"""The adapter: the interface's operations, data only."""
+"""The adapter: the operations of the interface, with JSON values only."""
 
 import inspect
 import json

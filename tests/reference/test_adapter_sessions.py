@@ -1,4 +1,4 @@
-"""The session operations of the adapter: data in, data out, and a caller's mistakes."""
+"""The session operations of the adapter: JSON values in and out, and mistakes of the caller."""
 
 import json
 import random
@@ -26,7 +26,7 @@ def opened(subject: adapter.Adapter, **environment: str) -> str:
 
 
 def data(value: Any) -> Any:
-    """The value, once JSON has carried it."""
+    """The value after a round trip through JSON."""
     assert json.loads(json.dumps(value)) == value
     return value
 

@@ -1,4 +1,4 @@
-"""Which back end measures, and that plans of one are never taken for another's."""
+"""The choice of the back end, and that plans of one are never used on another."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""Calls that meet: tunings within tunings, warm-ups that overtake each other, loads beside both."""
+"""Overlapping calls: nested tunings, warm-ups that overlap, and loads during both."""
 
 import pytest
 from nvfp4_reference.concurrency import plan_concurrently

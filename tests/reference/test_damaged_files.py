@@ -1,4 +1,4 @@
-"""At the default path damage gives way to a new file; what somebody can still use never does."""
+"""At the default path a damaged file is replaced, and a file that is usable elsewhere never is."""
 
 import errno
 import os
@@ -66,7 +66,7 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
     ),
     "an unknown runner": lambda: GOOD.render().replace("CutlassFp4", "Other").encode(),
     "a failed probe": lambda: with_metadata(cuda_driver="unknown"),
-    "a probe that said None": lambda: with_metadata(cuda_driver="None"),
+    "a probe that reported None": lambda: with_metadata(cuda_driver="None"),
 }
 USABLE: dict[str, Callable[[], bytes]] = {
     "another driver": lambda: with_metadata(cuda_driver="13.0"),

@@ -142,19 +142,19 @@ def test_the_digest_of_a_map_depends_on_its_plans_alone(rng: random.Random) -> N
 
 
 def test_session_announces_an_account_that_outlives_it(tmp_path: Path) -> None:
-    heard: list[Account] = []
+    accounts: list[Account] = []
     listening = [True]
 
-    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+    def record(event: str, arguments: tuple[Any, ...]) -> None:
         if listening and event == "nvfp4.plan_cache":
-            heard.append(*arguments)
+            accounts.append(*arguments)
 
-    sys.addaudithook(hear)
+    sys.addaudithook(record)
     try:
         found = session(at(tmp_path / "file"), back_end=best(3))
     finally:
         listening.clear()
-    (account,) = heard
+    (account,) = accounts
     found.warm_up(4, [NK])
     found.complete()
     assert account.statistics() == found.statistics() == account.statistics()

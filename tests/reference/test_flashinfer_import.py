@@ -246,7 +246,7 @@ def test_substituted_bytes_of_the_oracle_never_add_or_change_a_shape(rng: random
             found = flashinfer_import.parse(bytes(data), ORACLE_METADATA)
         except Rejected:
             continue
-        # A key whose first character became "_" is bookkeeping, which nobody counts.
+        # A key whose first character became "_" is a record of FlashInfer, which is not counted.
         became_bookkeeping = data.count(b'"_') - ORACLE.count(b'"_')
         assert len(found.plans) + found.ignored + became_bookkeeping == 64
         # One digit of a tactic, or of an M where the result is a bucket that was not there: all

@@ -1,4 +1,4 @@
-"""What survives the process: plans that were saved, and nothing of a warm-up that was not."""
+"""What remains after a process: saved plans, and nothing of a warm-up that did not complete."""
 
 import json
 import os

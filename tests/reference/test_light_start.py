@@ -1,4 +1,4 @@
-"""A start on a frozen map imports what it needs, and every public name is there all the same."""
+"""A start on a frozen map imports only what it needs, and every public name is available."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Lookup: which plan serves a request, what a miss may do, and who waits for whom."""
+"""Lookup: the plan that serves a request, what a miss may do, and which calls wait."""
 
 import random
 import threading

@@ -1,4 +1,4 @@
-"""The ready map and single flight, with real threads that meet at events and never sleep."""
+"""The ready map and single tunings, with real threads that synchronize by events."""
 
 import random
 import threading
@@ -15,7 +15,7 @@ KEY, OTHER = PlanKey(1, 16, 16), PlanKey(2, 16, 16)
 
 
 class Tuning:
-    """A tuning that says when it has begun and ends when it is told to."""
+    """A tuning that signals its begin and ends on a signal."""
 
     def __init__(self, result: int | BaseException) -> None:
         self._result = result

@@ -1,4 +1,4 @@
-"""Profiling: the sequence, the choice, and timers that misbehave."""
+"""Profiling: the sequence, the choice, and faulty timers."""
 
 import math
 import random
@@ -19,7 +19,7 @@ SHAPE = (16, 320, 384)
 
 
 class Recorder:
-    """A timer that writes down what it is asked for, with a fixed time for each tactic."""
+    """A timer that records its calls, with a fixed time for each tactic."""
 
     def __init__(self, times: dict[int, float | Fraction], fail: dict[str, Any] | None = None):
         self._times, self._fail = times, fail or {}

@@ -1,4 +1,4 @@
-"""Publication: old or new, never in between, whatever fails and whoever else writes."""
+"""Publication: readers see the old or the new document, with any fault and concurrent writers."""
 
 import errno
 import fcntl

@@ -1,4 +1,4 @@
-"""The warm-up: what it loads, tunes and saves, in which order, and what it refuses."""
+"""The warm-up: what it loads, tunes and saves, in which order, and what it rejects."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""Strict JSON: what a lenient parser takes and this one does not."""
+"""Strict JSON: documents that a lenient parser accepts and this one rejects."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The tactic ABI."""
+"""The numbering of tactics."""
 
 from dataclasses import fields, replace
 from typing import Any

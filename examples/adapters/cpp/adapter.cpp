@@ -1,8 +1,8 @@
-// A whole adapter in C++: a strict reader of both documents and a publisher, behind JSON lines.
+// A complete adapter in C++: a strict reader of both documents and a publisher, over JSON lines.
 //
 //     make && nvfp4-conformance run exec:./adapter -n 2
 //
-// Put your own cache in place of documents.hpp and files.hpp, and keep this file.
+// Replace documents.hpp and files.hpp by your own cache, and keep this file.
 #include <functional>
 #include <iostream>
 #include <map>
@@ -17,7 +17,7 @@ const Json import_metadata = {{"flashinfer_version", "0.6.13"},     {"cuda_versi
                               {"cublas_version", "13.1.0"},         {"cudnn_version", "91900"},
                               {"cudnn_frontend_version", "1.26.0"}, {"gpu", "no GPU"}};
 
-// The environment that this process would tune in. An engine asks its device and its libraries.
+// The environment in which this process tunes. An engine reads it from its device and libraries.
 Json native_metadata() {
     return {{"architecture", 0},
             {"build_id", "example-1"},
@@ -120,7 +120,7 @@ Json reply(const std::string& line) {
 
 int main() {
     std::ios::sync_with_stdio(false);
-    // A message may quote any bytes of a path or a file; what is no UTF-8 is shown as U+FFFD.
+    // A message may quote any bytes of a path or a file; bytes that are not UTF-8 are shown as U+FFFD.
     for (std::string line; std::getline(std::cin, line);)
         std::cout << reply(line).dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
 }

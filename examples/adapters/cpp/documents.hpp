@@ -1,4 +1,4 @@
-// The two kinds of cache document, held to the specification: read whole or rejected whole.
+// The two kinds of cache documents, as specified: read as a whole or rejected as a whole.
 #pragma once
 
 #include <array>
@@ -31,14 +31,14 @@ inline std::int64_t power_of_two(std::int64_t m) {
     return power;
 }
 
-// Fine steps where kernels change quickly, powers of two elsewhere.
+// Small steps where the best kernel changes often, powers of two elsewhere.
 inline std::int64_t bucket(std::int64_t m) {
     if (m > 256 && m <= 2048) return (m + 255) / 256 * 256;
     if (m > 2048 && m <= 4096) return (m + 511) / 512 * 512;
     return power_of_two(m);
 }
 
-// What a warm-up up to `maximum` tunes: every bucket below it, and itself.
+// The values of M that a warm-up up to `maximum` tunes: every bucket below it, and itself.
 inline std::vector<std::int64_t> profiles(std::int64_t maximum) {
     std::vector<std::int64_t> found;
     for (std::int64_t m = 1; m < maximum; m = bucket(m + 1)) found.push_back(m);
@@ -62,7 +62,7 @@ inline Json tactics() {
     return found;
 }
 
-// 16 hex digits of any list of descriptors: FNV-1a over its canonical text, members sorted.
+// 16 hex digits of a list of descriptors: FNV-1a over its canonical text, members sorted.
 inline std::string digest(const Json& descriptors) {
     std::uint64_t hash = 14695981039346656037U;
     for (const char c : descriptors.dump())
@@ -116,7 +116,7 @@ constexpr std::array<Field, 11> plan_fields = {{
     {"tactic_set_version", false},
 }};
 
-// Plan field, and the metadata field that it must agree with.
+// A plan field, and the metadata field that it must agree with.
 constexpr const char* shared_fields[6][2] = {
     {"architecture", "architecture"}, {"device_ordinal", "device_ordinal"},
     {"fp4_layout", "fp4_layout"},     {"output_dtype", "output_dtype_id"},
@@ -133,7 +133,7 @@ inline const Json& member(const Json& owner, const std::string& name, const std:
     return *found;
 }
 
-// A field of the right type and range. `get<int>()` alone would turn 4294967300 into 4.
+// A field of the correct type and range. `get<int>()` alone would turn 4294967300 into 4.
 inline const Json& typed(const Json& owner, const Field& field, const std::string& path) {
     const Json& value = member(owner, field.name, path);
     bool good = false;
@@ -141,7 +141,7 @@ inline const Json& typed(const Json& owner, const Field& field, const std::strin
         good = value.is_string();
     } else if (value.is_number_unsigned()) {
         good = value.get<std::uint64_t>() <= static_cast<std::uint64_t>(field.high);
-    } else if (value.is_number_integer()) {  // and not unsigned, so negative
+    } else if (value.is_number_integer()) {  // not unsigned, so negative
         good = value.get<std::int64_t>() >= field.low;
     }
     if (!good) throw Rejected("wrong-type", path, path + " has the wrong type or range");
@@ -169,7 +169,7 @@ struct Document {
     Json metadata;  // the 18 fields and nothing else
     Plans plans;
 
-    // The document as data. Members of an object come out sorted, and the map is sorted by key.
+    // The document as data. The members of an object are sorted, and the map is sorted by key.
     Json as_json() const {
         Json rows = Json::array();
         for (const auto& [key, tactic] : plans) {
@@ -226,7 +226,7 @@ inline std::pair<Key, int> checked_plan(const Json& plan, const std::string& pat
     return {{m, n, k}, tactic};
 }
 
-// A native document; without `expected`, one of the environment that it names itself.
+// A native document; without `expected`, of the environment in its own metadata.
 inline Document native(const Json& root, const Json* expected = nullptr) {
     Document document{checked_metadata(root_object(root), expected), {}};
     const Json& rows = member(root, "plans", "plans");
@@ -240,11 +240,11 @@ inline Document native(const Json& root, const Json* expected = nullptr) {
     return document;
 }
 
-// All plans of both, those of `current` where both have one. Two environments do not merge.
+// The plans of both; where both have one, that of `current`. Two environments do not merge.
 inline Document merged(const Document& prior, Document current) {
     for (const auto& [name, value] : prior.metadata.items())
         if (value != current.metadata.at(name)) throw foreign("_metadata." + name);
-    current.plans.insert(prior.plans.begin(), prior.plans.end());  // keeps what is there
+    current.plans.insert(prior.plans.begin(), prior.plans.end());  // keeps existing plans
     return current;
 }
 
@@ -255,7 +255,7 @@ struct Import {
     int ignored = 0;
 };
 
-// The one spelling that the key of a plan has.
+// The only valid spelling of the key of a plan.
 inline std::string spelled(int m, int half, int n) {
     const std::string h = std::to_string(half), b = std::to_string(half / 8), w = std::to_string(n);
     return "('fp4_gemm', '" + std::string(runner) + "', ((" + std::to_string(m) + ", " + h +
@@ -263,7 +263,7 @@ inline std::string spelled(int m, int half, int n) {
            w + "), (0,), (0,), (-1,)), ())";
 }
 
-// The quoted operation at the start of a key, white space aside; nothing where there is none.
+// The quoted operation at the start of a key, without white space; empty where there is none.
 inline std::optional<std::string_view> operation(std::string_view key) {
     const auto skip = [&] {
         key.remove_prefix(std::min(key.find_first_not_of(" \t\n\r\f\v"), key.size()));
@@ -278,8 +278,8 @@ inline std::optional<std::string_view> operation(std::string_view key) {
     return key.substr(1, end - 1);
 }
 
-// The plan that a key names. It is never evaluated: three numbers are read, and the key must then
-// be what those numbers are spelled as.
+// The plan that a key names. The key is never evaluated: three numbers are read, and the key must
+// then equal the spelling of these numbers.
 inline Key read_key(const std::string& text) {
     const auto bad = [&](const char* why) {
         return Rejected("bad-plan", text, std::string("the key ") + why);
@@ -325,7 +325,7 @@ inline Import flashinfer(const Json& root, const Json& expected) {
     }
     Import found;
     for (const auto& [key, value] : root.items()) {
-        if (key.rfind('_', 0) == 0) continue;  // bookkeeping, FlashInfer's own
+        if (key.rfind('_', 0) == 0) continue;  // FlashInfer's own records
         const auto named = operation(key);
         if (named ? *named != "fp4_gemm" : key.find("fp4_gemm") == key.npos) {
             ++found.ignored;  // a plan of another operation

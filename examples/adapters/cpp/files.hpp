@@ -1,4 +1,4 @@
-// Files: read one without ever blocking on what is none, and replace one in a single step.
+// Files: read one without blocking on other kinds, and replace one in a single step.
 #pragma once
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ inline Rejected not_regular(const std::string& path) {
     return Rejected("not-regular", "", path + " is not a regular file; it stays as it is");
 }
 
-// Repeat a system call while a signal interrupts it, unless nothing else ever happens to it.
+// Repeat a system call while a signal interrupts it, for a limited number of times.
 template <class Call>
 auto uninterrupted(Call call) {
     auto result = call();
@@ -46,7 +46,7 @@ public:
         if (number_ >= 0) ::close(number_);
     }
     int operator*() const { return number_; }
-    int close() {  // what a file system tells only here, it tells the caller
+    int close() {  // some file systems report an error only here
         const int number = number_;
         number_ = -1;
         return ::close(number);
@@ -73,7 +73,7 @@ inline File read(const std::string& path) {
     };
     if (path.find('\0') != path.npos) throw Rejected("unreadable", "", "a path holds no NUL");
     struct stat status{};
-    // Opening a device can already do something, so its kind is looked at first, and then again.
+    // Opening a device can have an effect, so the kind is checked before, and again afterwards.
     if (uninterrupted([&] { return ::stat(path.c_str(), &status); })) throw unreadable();
     require(status);
     const Descriptor file(uninterrupted(
@@ -83,7 +83,7 @@ inline File read(const std::string& path) {
     File found{std::string(static_cast<std::size_t>(status.st_size), '\0'), status.st_mode & 07777};
     std::size_t size = 0;
     while (true) {
-        if (size == found.data.size()) found.data.resize(size + 4096);  // it may have grown since
+        if (size == found.data.size()) found.data.resize(size + 4096);  // the file may have grown
         const auto got = uninterrupted(
             [&] { return ::read(*file, found.data.data() + size, found.data.size() - size); });
         if (got < 0) throw unreadable();
@@ -98,7 +98,7 @@ inline File read(const std::string& path) {
 
 // --- Publishing
 
-// The file to replace: `path`, or what it links to, so that the link itself stays.
+// The file to replace: `path`, or the target of a link, so that the link is kept.
 inline std::string destination(const std::string& path) {
     struct stat status{};
     if (path.empty() || path.back() == '/' || path.find('\0') != path.npos) throw not_regular(path);
@@ -116,7 +116,7 @@ inline std::string destination(const std::string& path) {
     return target;
 }
 
-// A name that no other process has: process ids repeat between containers that share a directory.
+// A name of this process alone; containers that share a directory can have equal process ids.
 inline std::string temporary_name() {
     unsigned char bytes[16];
     if (uninterrupted([&] { return ::getrandom(bytes, sizeof bytes, 0); }) != sizeof bytes)
@@ -138,7 +138,7 @@ inline void write_all(int file, std::string_view data) {
     }
 }
 
-// Make `path` a file with this content in one step; a new file's mode is left to the umask.
+// Replace `path` by a file with this content in one step; the mode of a new file follows the umask.
 inline void replace(const std::string& path, std::string_view data, std::optional<mode_t> mode) {
     const auto temporary = (std::filesystem::path(path).parent_path() / temporary_name()).string();
     try {
@@ -164,10 +164,10 @@ inline void sync_directory(int directory) {
         throw failure("fsync");
 }
 
-// Merge `document` into the file at `path` as it is now, and publish the result.
+// Merge `document` into the current file at `path`, and publish the result.
 //
-// Writers lock the directory's own descriptor, so that none loses another's plans and no lock file
-// stays behind; readers need no lock. A file that is corrupt or foreign rejects and stays.
+// Writers lock the descriptor of the directory, so that no plans are lost and no lock file remains;
+// readers need no lock. A corrupt or foreign file is rejected and not changed.
 inline cache::Document update(const std::string& path, cache::Document document) try {
     const std::string target = destination(path);
     auto folder = std::filesystem::path(target).parent_path();
@@ -183,7 +183,7 @@ inline cache::Document update(const std::string& path, cache::Document document)
         before = read(target);
     else if (errno != ENOENT)
         throw failure("stat");
-    if (before && !before->data.empty()) {  // an empty file counts as none
+    if (before && !before->data.empty()) {  // an empty file counts as absent
         const auto prior = cache::native(strict::parse(before->data), &document.metadata);
         document = cache::merged(prior, std::move(document));
     }
@@ -191,7 +191,7 @@ inline cache::Document update(const std::string& path, cache::Document document)
     try {
         sync_directory(*directory);
     } catch (const std::system_error&) {
-        // A power failure could still undo the new name: what is reported as failed has to be so.
+        // A power failure could still undo the new name, so the old file is restored and the save fails.
         if (before)
             replace(target, before->data, before->mode);
         else
@@ -199,7 +199,7 @@ inline cache::Document update(const std::string& path, cache::Document document)
         throw;
     }
     return document;
-} catch (const std::system_error& error) {  // std::filesystem's errors are system errors too
+} catch (const std::system_error& error) {  // includes the errors of std::filesystem
     throw Rejected("publication", path, path + " could not be written: " + error.what());
 }
 

@@ -1,9 +1,9 @@
 // One strict JSON document (RFC 8259, UTF-8), read with nlohmann::json.
 //
-// As it comes, nlohmann::json keeps the last of two equal members, skips a byte order mark, takes a
-// NUL for the end of the text, nests without a limit, and cannot hold a number beyond double. Here
-// each of these is decided: all but the last are rejected, and a number that is no 64-bit integer,
-// whatever its spelling, is read as a float, which no field of a cache document is.
+// By default, nlohmann::json keeps the last of two equal members, skips a byte order mark, ends the
+// text at a NUL, nests without a limit, and cannot hold a number beyond double. Here all but the last
+// are rejected. A number that is not a 64-bit integer is read as a float, whatever its spelling, and
+// no field of a cache document is a float.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 using Json = nlohmann::json;
 
-// The no to a document: a code of the specification, the member at fault ("" for the whole), why.
+// A rejection: a code of the specification, the invalid member ("" for the document), a message.
 struct Rejected : std::runtime_error {
     Rejected(std::string code_, std::string member_, const std::string& message)
         : std::runtime_error(message), code(std::move(code_)), member(std::move(member_)) {}
@@ -80,10 +80,10 @@ inline bool is_number(std::string_view text) {
     return at == text.size();
 }
 
-// Write 0.5 over every good number that is no 64-bit integer, so that none is too large to parse.
+// Replace every valid number that is not a 64-bit integer by 0.5, so that none is too large.
 inline void tame_numbers(std::string& text) {
     for (std::size_t at = 0; at < text.size(); ++at) {
-        if (text[at] == '"') {  // over the string: what it holds is no number
+        if (text[at] == '"') {  // skip the string, which contains no number
             for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\';
             continue;
         }
@@ -103,11 +103,11 @@ inline void tame_numbers(std::string& text) {
     }
 }
 
-// Builds the value from nlohmann's events, and notes the first member that is there twice.
+// Builds the value from nlohmann's events, and records the first repeated member.
 class Builder {
 public:
     Json value;
-    std::string problem;   // why the parsing stopped
+    std::string problem;   // why parsing stopped
     std::string repeated;  // the path of the first repeated member
     bool has_repeated = false;
 
@@ -140,9 +140,9 @@ public:
     }
 
 private:
-    std::vector<Json*> open_;         // the containers around the place where we are
-    std::vector<std::string> names_;  // in each, the member's name; "" in an array
-    Json* member_ = nullptr;          // where a member's value belongs
+    std::vector<Json*> open_;         // the containers around the current place
+    std::vector<std::string> names_;  // the current member's name in each; "" in an array
+    Json* member_ = nullptr;          // the place of the next member's value
 
     Json* place(Json&& v) {
         if (open_.empty()) return &(value = std::move(v));
@@ -166,7 +166,7 @@ private:
         names_.pop_back();
         return true;
     }
-    std::string path() const {  // of the innermost container
+    std::string path() const {  // the path of the innermost container
         std::string where;
         for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
             if (open_[i]->is_array())

@@ -1,4 +1,4 @@
-"""What the plan cache did, for `frozen_map`; the reference tells it by itself, your engine here.
+"""The counts of the plan cache for `frozen_map`; the reference reports them itself, others here.
 
 def pytest_nvfp4_plan_stats(item):
     engine = item.funcargs.get("engine")

@@ -1,7 +1,7 @@
-"""The gate: may two builds be compared at all, and is the one as fast as the other?
+"""The gate: whether two builds can be compared, and whether one is as fast as the other.
 
-Six fresh processes under one hold of the GPU's lock, both arms on one frozen map, in an order that
-gives neither arm the better moments.
+Six fresh processes with one hold of the GPU lock, both arms on one frozen map, in an order that
+balances effects of time between the arms.
 """
 
 import pytest

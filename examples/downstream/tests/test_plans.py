@@ -1,4 +1,4 @@
-"""The plans themselves: what is served is what was frozen, and what was frozen is on record."""
+"""The plans: the engine serves the frozen map, and a snapshot records it."""
 
 import pytest
 from engine import MAP, SHAPES, Engine

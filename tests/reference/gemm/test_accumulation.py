@@ -1,4 +1,4 @@
-"""What a tactic does to a sum, against a model that walks the stream one iteration at a time."""
+"""The order of a tactic's sums, against a model that follows the stream step by step."""
 
 import random
 from collections import defaultdict

@@ -81,5 +81,5 @@ def test_six_fresh_cuda_processes_under_one_lock_serve_one_map(
     result.stdout.fnmatch_lines(["*6 runs, AB/BA/AB*"])
     assert file.read_bytes() == before
     case = next(ET.parse(Path("report.xml")).iter("testcase"))
-    told = {one.get("name"): one.get("value") for one in case.iter("property")}
-    assert "gpu_lock_path" in told
+    properties = {one.get("name"): one.get("value") for one in case.iter("property")}
+    assert "gpu_lock_path" in properties

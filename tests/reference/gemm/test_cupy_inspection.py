@@ -18,7 +18,7 @@ HALF = "HGMMA.64x128x16.F32"
 
 
 def kernel_name(tactic: Tactic, *, halved: bool = False) -> str:
-    """What CUTLASS calls a tactic's kernel, as far as anybody looks at it."""
+    """The parts of CUTLASS's name of a tactic's kernel that the inspection reads."""
     m, n, k = tactic.tile
     tile = f"cute::tuple<cute::C<{m}>, cute::C<{n}>, cute::C<{k // 2 if halved else k}> >"
     one = "cute::tuple<cute::C<1>, cute::C<1>, cute::C<1> >"

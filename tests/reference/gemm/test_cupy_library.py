@@ -1,4 +1,4 @@
-"""Building the kernel library: what decides it, how many compilers, and nothing half-done."""
+"""Building the kernel library: its inputs, the number of compilers, and interrupted builds."""
 
 import os
 import re
@@ -29,12 +29,12 @@ def recipe(environment: dict[str, str], number: int = 90) -> recipes.Recipe:
 
 
 def build(environment: dict[str, str], number: int = 90) -> tuple[Path, list[str]]:
-    told: list[str] = []
-    return library.built(recipe(environment, number), environment, told.append), told
+    messages: list[str] = []
+    return library.built(recipe(environment, number), environment, messages.append), messages
 
 
 def left(folder: Path) -> set[str]:
-    """What a build left in its cache, locks and remembered digests aside."""
+    """The files of a build in its cache, without locks and stored digests."""
     cache = folder / "cache"
     return {
         path.name
@@ -304,13 +304,13 @@ def test_a_container_s_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_library_is_built_once(tmp_path: Path) -> None:
     environment = fake_toolchain(tmp_path)
-    path, told = build(environment)
+    path, messages = build(environment)
     assert path.read_bytes().startswith(b"made of -shared")
     assert left(tmp_path) == {path.name}
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == 8 + 1 + 1
-    assert told[0] == "building 9 units of sm_90a kernels with 3 compilers at once."
-    assert [sentence[:17] for sentence in told[1:10]] == [
+    assert messages[0] == "building 9 units of sm_90a kernels with 3 compilers at once."
+    assert [sentence[:17] for sentence in messages[1:10]] == [
         f"built {n} of 9 units"[:17] for n in range(1, 10)
     ]
     assert build(environment) == (path, [])
@@ -350,15 +350,15 @@ def test_an_interrupted_build_leaves_no_library(tmp_path: Path, sign: signal.Sig
     with open(tmp_path / "pipe") as pipe:
         compilers = [int(pipe.readline()) for _ in range(3)]
         process.send_signal(sign)
-        _, told = process.communicate()
+        _, messages = process.communicate()
         assert process.returncode != 0
         if sign == signal.SIGINT:
             assert process.returncode == 130
-            assert told.endswith("nvfp4: interrupted; all files of this build are removed.\n")
-            assert "Traceback" not in told
+            assert messages.endswith("nvfp4: interrupted; all files of this build are removed.\n")
+            assert "Traceback" not in messages
             assert pipe.read() == "", "a compiler is left"  # the end, once none holds the pipe
             assert left(tmp_path) == set()
-        else:  # nobody was there to end them
+        else:  # nothing was left to end them
             for compiler in compilers:
                 os.kill(compiler, signal.SIGKILL)
             assert len(left(tmp_path)) == 1

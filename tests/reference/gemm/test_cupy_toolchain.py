@@ -1,4 +1,4 @@
-"""Finding nvcc and CUTLASS's headers, and saying in one sentence which is missing."""
+"""Finding nvcc and CUTLASS's headers, and naming the missing one in one sentence."""
 
 import importlib.util
 import sys
@@ -113,7 +113,7 @@ def test_a_card_without_kernels() -> None:
 
 
 class Runtime:
-    """CUDA's runtime as CuPy shows it, with a card of any kind, or none."""
+    """CUDA's runtime as in CuPy, with a card of any kind, or without one."""
 
     class CUDARuntimeError(RuntimeError):
         def __init__(self, status: int) -> None:

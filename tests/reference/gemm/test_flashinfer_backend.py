@@ -1,4 +1,4 @@
-"""FlashInfer's runner as a back end: where it can run, and what it is called with."""
+"""FlashInfer's runner as a back end: where it can run, and the arguments of its calls."""
 
 import contextlib
 import importlib.metadata
@@ -29,7 +29,7 @@ HEADERS = ("fp4_gemm_cutlass_template_sm120.h", "fp4_gemm_template_sm120.h")
 
 
 class Machine:
-    """A machine with torch, a card, FlashInfer and what builds it; tests take things away."""
+    """A machine with torch, a card, FlashInfer and its build tools; tests remove parts."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.torch = Torch()
@@ -309,7 +309,7 @@ def test_a_caller_s_capture_is_seen_before_anything_was_prepared(machine: Machin
     cuda.recorded = []
     assert back_end.capturing()
     cuda.initialized = False
-    assert not back_end.capturing(), "a card that nobody uses was asked"
+    assert not back_end.capturing(), "an unused card was queried"
     machine.monkeypatch.delitem(sys.modules, "torch")
     assert not back_end.capturing()
     assert "torch" not in sys.modules

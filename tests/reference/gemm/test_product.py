@@ -1,4 +1,4 @@
-"""Products: tolerance (GEMM-1), all of the output and nothing else, and what is refused."""
+"""Products: tolerance (GEMM-1), all of the output and nothing else, and invalid arguments."""
 
 import random
 from typing import Any

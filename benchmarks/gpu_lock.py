@@ -1,6 +1,6 @@
-"""The GPU lock: taking and leaving it alone, and handing it over between two waiting processes.
+"""The GPU lock: the time to take and release it, and to hand it over to a waiting process.
 
-Beside filelock, if that is installed: the usual library, which asks again every 50 ms.
+Compared with filelock, where it is installed: the usual library, which polls every 50 ms.
 """
 
 import importlib.util
@@ -46,21 +46,21 @@ def uncontended(locking: Locking, path: str) -> None:
 
 
 def take_turns(locking: Locking, path: str, times, mine, other) -> None:
-    """Hold the lock in turn with another process, which asks for it while we hold it."""
+    """Hold the lock in alternation with another process, which waits for it meanwhile."""
     for turn in range(TURNS):
         with locking(path):
             taken = time.monotonic_ns()
             while mine.acquire(block=False):
-                pass  # that was an earlier turn
+                pass  # signals of earlier turns
             other.release()
-            time.sleep(0.003)  # long enough for the other to be waiting
+            time.sleep(0.003)  # until the other process waits
             times.put((taken, time.monotonic_ns(), os.getpid()))
         if turn < TURNS - 1:
-            mine.acquire()  # until the other has it
+            mine.acquire()  # until the other process has it
 
 
 def hand_over(locking: Locking, path: str) -> float:
-    """Median seconds from one process's last moment with the lock to the other's first."""
+    """Median seconds from the release by one process to the acquisition by the other."""
     context = multiprocessing.get_context("spawn")
     times, one, two = context.SimpleQueue(), context.Semaphore(0), context.Semaphore(0)
     both = [
@@ -74,8 +74,8 @@ def hand_over(locking: Locking, path: str) -> float:
         process.join()
     pairs = [(a, b) for a, b in itertools.pairwise(holds) if a[2] != b[2]]
     gaps = [after[0] - before[1] for before, after in pairs]
-    assert len(gaps) == 2 * TURNS - 1, "they did not take turns"
-    assert min(gaps) > 0, "two held the lock at once"
+    assert len(gaps) == 2 * TURNS - 1, "the processes did not alternate"
+    assert min(gaps) > 0, "two processes held the lock at once"
     return statistics.median(gaps) / 1e9
 
 
@@ -100,5 +100,5 @@ def measure() -> int:
     return int(missed)
 
 
-if __name__ == "__main__":  # the processes that take turns import this file
+if __name__ == "__main__":  # the two processes import this file
     main(measure)

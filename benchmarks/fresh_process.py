@@ -1,7 +1,7 @@
-"""A test in a fresh process: beside a minimal pytest child, and beside other isolation plugins.
+"""The time of a test in a fresh process, against a minimal pytest process and other plugins.
 
-What a fresh run costs is the time of a run with such tests less that of the same run without.
-pytest-forked and pytest-isolate are measured where they are installed and still pass a test.
+The time of a fresh run is that of a pytest run with such tests minus that of the same run without.
+pytest-forked and pytest-isolate are measured where they are installed and pass a test.
 """
 
 import importlib.util
