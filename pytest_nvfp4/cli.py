@@ -23,6 +23,7 @@ from pytest_nvfp4.commands import (
     init,
     output,
     run,
+    schema,
     smoke,
     verify,
 )
@@ -55,6 +56,7 @@ COMMANDS: Mapping[str, Command] = {
     "diff": diff,
     "compare": compare,
     "verify": verify,
+    "schema": schema,
 }
 
 

@@ -31,7 +31,7 @@ from pytest_nvfp4.suite.options import Settings
 from pytest_nvfp4.suite.recorder import Plan, Recorder
 from pytest_nvfp4.suite.selection import read_deviations, selected_cases, selected_contracts
 from pytest_nvfp4.suite.tools import Workplace
-from pytest_nvfp4.text import visible
+from pytest_nvfp4.text import terminal_width, visible
 from pytest_nvfp4.views import github, table
 
 _GOOD = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -198,7 +198,7 @@ class ConformanceRun:
             conclusion.results,
             implementation=conclusion.implementation,
             run=conclusion.run,
-            width=80,
+            width=terminal_width(bool(terminalreporter.isatty)),
             ascii_only=encoding.lower().replace("-", "") != "utf8",
         ):
             for text, markup in line:

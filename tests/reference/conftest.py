@@ -5,11 +5,6 @@ import random
 import pytest
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker of wide matrices and long loops, which `make test-all` runs."""
-    config.addinivalue_line("markers", "wide: a wide matrix or a long loop; see `make test-all`")
-
-
 @pytest.fixture
 def rng() -> random.Random:
     """Fresh random data; the seed is printed with a failure."""

@@ -17,7 +17,6 @@ def conformance(pytester, monkeypatch):
     """
     paths = [str(TESTS), *filter(None, sys.path)]
     monkeypatch.setenv("PYTHONPATH", ":".join(paths))
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
     def run(*arguments, impl="reference", plugin=("-p", "nvfp4")):
         path = pytester.path / "report.json"

@@ -50,7 +50,6 @@ class OnlyTheFilesOf:
 @pytest.fixture
 def judged(pytester, monkeypatch):
     """``judged(variant, contracts)``: the report's contracts by id."""
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setenv("NVFP4_FLASHINFER", str(writer.place(pytester.path)))
 
     def run(variant, contracts):
