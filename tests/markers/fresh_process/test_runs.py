@@ -90,12 +90,12 @@ def test_a_name_to_compare_that_nobody_records_fails(project, run):
     ("body", "words"),
     [
         ("fresh.record('x', {1, 2})", "fresh.record('x', …) holds what JSON cannot"),
-        ("fresh.record('', 1)", "names nothing"),
-        ("fresh.record('x', 1)\nfresh.record('x', 1)", "'x' was noted before in this run"),
+        ("fresh.record('', 1)", "is not possible as a name"),
+        ("fresh.record('x', 1)\nfresh.record('x', 1)", "'x' was recorded before in this run"),
         ("fresh.measure('x', 0, better='lower')", "has no ratio"),
         ("fresh.measure('x', float('nan'), better='lower')", "has no ratio"),
         ("fresh.measure('x', 1, better='faster')", "say 'higher' or 'lower'"),
-        ("pid = os.fork()\nif pid == 0:\n    try: fresh.record('x', 1)\n    except RuntimeError as e: os.write(2, str(e).encode())\n    os._exit(0)\nos.waitpid(pid, 0)\nassert 0", "a forked process has nothing to tell"),
+        ("pid = os.fork()\nif pid == 0:\n    try: fresh.record('x', 1)\n    except RuntimeError as e: os.write(2, str(e).encode())\n    os._exit(0)\nos.waitpid(pid, 0)\nassert 0", "a forked process cannot record"),
     ],
 )  # fmt: skip
 def test_mistakes_in_records_are_sentences(project, run, body, words):
