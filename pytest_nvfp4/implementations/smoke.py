@@ -1,5 +1,6 @@
 """The smoke test: does the adapter work at all? It runs before the suite and judges no contract."""
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -209,7 +210,7 @@ def _samples(description: Description, folder: Path) -> dict[Sample, Any]:
     return {
         **{sample: str(path) for sample, path in paths.items()},
         Sample.NEW_FILE: str(folder / "written.json"),
-        Sample.DOCUMENT: document,
+        Sample.DOCUMENT: document or json.loads(files[Sample.FLASHINFER_FILE]),
         Sample.NATIVE_METADATA: dict(native),
         Sample.IMPORT_METADATA: dict(imported),
         Sample.VARIABLES: {"HOME": str(folder)},
