@@ -20,6 +20,7 @@ import pytest
 from pytest_nvfp4.results.verdicts import NO_TRANSPORT
 from pytest_nvfp4.specification.contracts import Contract, Specification
 from pytest_nvfp4.suite.marks import ARGUMENT, CONTRACT, OVER, REQUIRES, TRANSPORT_IDS
+from pytest_nvfp4.upstream import items
 
 PACKAGE = "pytest_nvfp4.conformance"
 
@@ -98,7 +99,7 @@ def _is_contract_test(value: object, module: ModuleType) -> bool:
 
 
 def _marks(function: object, name: str) -> list[pytest.Mark]:
-    return [mark for mark in getattr(function, "pytestmark", []) if mark.name == name]
+    return [mark for mark in reversed(items.marks_of(function)) if mark.name == name]
 
 
 def _expanded(

@@ -17,6 +17,7 @@ from pytest_nvfp4.suite.cases import Case, module_of, node_of
 from pytest_nvfp4.suite.marks import ARGUMENT
 from pytest_nvfp4.suite.record import Record, verdict_of
 from pytest_nvfp4.suite.tools import CaseTools, Workplace
+from pytest_nvfp4.upstream import items
 
 
 class ContractFile(pytest.Module):
@@ -50,7 +51,7 @@ class ContractItem(pytest.Item):
         self.outcome: tuple[Verdict, str] | None = None
         """What the case itself came to, whatever hooks around it make of that; None before."""
         self._workplace = workplace
-        for mark in getattr(case.function, "pytestmark", []):
+        for mark in reversed(items.marks_of(case.function)):
             self.add_marker(getattr(pytest.mark, mark.name)(*mark.args, **mark.kwargs))
 
     def runtest(self) -> None:
@@ -85,8 +86,12 @@ def collect_file(
     path: Path, parent: pytest.Collector, cases: Sequence[Case], workplace: Workplace
 ) -> ContractFile:
     """The collector of a file of the suite, whose node id does not depend on where it lies."""
-    file: ContractFile = ContractFile.from_parent(
-        parent, path=path, nodeid=node_of(path.name), cases=cases, workplace=workplace
+    return items.module_of(
+        ContractFile,
+        parent,
+        path=path,
+        nodeid=node_of(path.name),
+        module=module_of(path),
+        cases=cases,
+        workplace=workplace,
     )
-    file.obj = module_of(path)
-    return file

@@ -33,12 +33,12 @@ class Examination:
     def as_data(self) -> dict[str, Any]:
         """Plain data, for the workers of a run."""
         written = None if self.written is None else self.written.as_data()
-        return {"nvfp4_description": self.data, "nvfp4_written": written}
+        return {"description": self.data, "written": written}
 
     @classmethod
     def from_data(cls, sent: Mapping[str, Any]) -> "Examination":
         """What a worker received; it examines nothing itself."""
-        data, written = sent["nvfp4_description"], sent["nvfp4_written"]
+        data, written = sent["description"], sent["written"]
         return cls(
             decode(data, Description), data, None if written is None else Written.of(written)
         )

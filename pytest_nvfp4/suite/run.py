@@ -11,6 +11,7 @@ import os
 import platform
 import sys
 import time
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from pytest_nvfp4.suite.recorder import Plan, Recorder
 from pytest_nvfp4.suite.selection import read_deviations, selected_cases, selected_contracts
 from pytest_nvfp4.suite.tools import Workplace
 from pytest_nvfp4.text import terminal_width, visible
+from pytest_nvfp4.upstream import runs, workers
 from pytest_nvfp4.views import github, table
 
 _GOOD = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -57,10 +59,7 @@ class ConformanceRun:
         self._messages: list[str] = []
         self._started = datetime.datetime.now(datetime.UTC)
         self._clock = time.monotonic()
-        # Every process of the run has to draw the same data: workers inherit the option.
-        config.option.nvfp4_seed = str(self.settings.seed)
-        paths = config.args if config.getoption("file_or_dir") else []
-        config.args[:] = [*paths, *(str(f) for f in sorted(self._files) if str(f) not in paths)]
+        runs.collect_also(config, map(str, sorted(self._files)))
 
     @cached_property
     def _plan(self) -> Plan:
@@ -69,10 +68,6 @@ class ConformanceRun:
             self.specification, self.selected, self.target, self._found.description
         )
         return Plan(tuple(cases))
-
-    @property
-    def _is_worker(self) -> bool:
-        return hasattr(self.config, "workerinput")
 
     @property
     def _found(self) -> Examination:
@@ -84,8 +79,11 @@ class ConformanceRun:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Find out what the implementation is, and that it works at all."""
-        if self._is_worker:
-            self._examination = Examination.from_data(self.config.workerinput)  # type: ignore[attr-defined]
+        if workers.is_worker(self.config):
+            received = workers.received(self.config)
+            self._examination = Examination.from_data(received["nvfp4_examination"])
+            # Every process of the run has to draw the same data.
+            self.settings = replace(self.settings, seed=received["nvfp4_seed"])
         else:
             with settings.usage_errors():
                 self._examination = examined(
@@ -102,8 +100,9 @@ class ConformanceRun:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Send an xdist worker what was found out."""
-        node.workerinput.update(self._found.as_data())
+        """Send an xdist worker what was found out, and the seed."""
+        workers.send_to_worker(node, "nvfp4_examination", self._found.as_data())
+        workers.send_to_worker(node, "nvfp4_seed", self.settings.seed)
 
     def pytest_report_header(self) -> list[str]:
         """What is tested, how much of the specification, and which settings apply."""
@@ -139,7 +138,8 @@ class ConformanceRun:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Conclude: verdicts, the files that were asked for, and the exit status."""
-        if self._is_worker or self._examination is None or self.config.option.collectonly:
+        looking = workers.is_worker(self.config) or self.config.getoption("--collect-only")
+        if looking or self._examination is None:
             return
         self.conclusion = conclusion = concluded(
             self.specification,
@@ -150,17 +150,17 @@ class ConformanceRun:
             known=self.deviations,
             folder=self.config.invocation_params.dir,
         )
-        if conclusion.stale and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if conclusion.nothing_judged is not None and session.exitstatus in _GOOD:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if conclusion.stale and runs.exit_status(session) == pytest.ExitCode.OK:
+            runs.set_exit_status(session, pytest.ExitCode.TESTS_FAILED)
+        if conclusion.nothing_judged is not None and runs.exit_status(session) in _GOOD:
+            runs.set_exit_status(session, pytest.ExitCode.TESTS_FAILED)
             self._messages.append(conclusion.nothing_judged)
         try:
             conclusion.write(self.settings, os.environ)
         except OSError as error:
             # The verdicts stand, but a file that was asked for is missing: a mistake in the call.
             self._messages.append(f"cannot write {error.filename}: {error.strerror}")
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            runs.set_exit_status(session, pytest.ExitCode.USAGE_ERROR)
 
     @pytest.hookimpl
     def pytest_unconfigure(self) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
@@ -26,16 +26,27 @@ def parameters(item: pytest.Item) -> Parameters | None:
     return None if callspec is None else Parameters(callspec.id, dict(callspec.params))
 
 
+ModuleT = TypeVar("ModuleT", bound=pytest.Module)
+
+
 def module_of(
-    parent: pytest.Collector, *, path: Path, nodeid: str, module: ModuleType
-) -> pytest.Module:
+    kind: type[ModuleT],
+    parent: pytest.Collector,
+    *,
+    path: Path,
+    nodeid: str,
+    module: ModuleType,
+    **arguments: Any,
+) -> ModuleT:
     """The collector of a test file that is already imported, under a node id of our choice.
+
+    `kind` is its class, which takes `arguments` besides.
 
     Reason: the file is imported under its one real name whatever ``--import-mode`` is, and has the
     same node id wherever it is installed. `from_parent` takes `nodeid` from any node, and sets of a
     module without importing it again as soon as `obj` is there; neither is documented.
     """
-    collector: pytest.Module = pytest.Module.from_parent(parent, path=path, nodeid=nodeid)
+    collector: ModuleT = kind.from_parent(parent, path=path, nodeid=nodeid, **arguments)
     collector.obj = module
     return collector
 

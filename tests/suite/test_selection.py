@@ -38,6 +38,7 @@ def test_environment_and_ini_are_read_with_one_precedence(
 def test_environment_alone_turns_the_suite_on(pytester, monkeypatch):
     monkeypatch.setenv("NVFP4_CONFORMANCE", "1")
     monkeypatch.setenv("NVFP4_CONTRACT", "BUCK-2")
+    monkeypatch.setenv("NVFP4_IMPL", "reference")
     result = pytester.runpytest_subprocess("-p", "nvfp4")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*BUCK  M buckets*"])
@@ -124,3 +125,21 @@ def test_junit_has_contract_level_and_verdict(conformance, pytester):
         properties = {p.get("name"): p.get("value") for p in case.iter("property")}
         found.add(tuple(properties[f"nvfp4_{name}"] for name in ("contract", "level", "verdict")))
     assert found == {("BUCK-2", "must", "passed"), ("FIMP-11", "must", "skipped")}
+
+
+def test_workers_draw_the_data_of_the_seed_that_the_run_names(conformance):
+    def shown(*arguments):
+        result = conformance("--nvfp4-contract=FIMP-7", *arguments, impl="faulty.lenient:Lenient")
+        cases = [case for one in result.report["contracts"] for case in one["cases"]]
+        seen = {
+            (case["case"], case["transport"]): case.get("reproduction", "").partition("document,")[
+                2
+            ]
+            for case in cases
+        }
+        return result.report["run"]["seed"], seen
+
+    seed, by_workers = shown("-n2")
+    _, again = shown("-n0", f"--nvfp4-seed={seed}")
+    assert any(by_workers.values())
+    assert by_workers == again
