@@ -1,6 +1,9 @@
 # Two commands on a fresh machine with Python 3.11 or later:
 #   make conformance    the suite against the reference, in process and over JSON lines
 #   make test           this project's own checks and tests
+# And more of the project's own tests:
+#   make test-all       also the wide matrices and long loops
+#   make coverage       what the tests of `make test` reach, subprocesses included
 # And two about others:
 #   make flashinfer     install FlashInfer and torch in build/, a few hundred MB
 #   make adapters       the suite against FlashInfer 0.6.13 and 0.7.4, and vLLM's cache file helper
@@ -19,7 +22,7 @@ WRITER := build/flashinfer-0.6.13/bin/python
 FLASHINFER := build/flashinfer-0.6.13/ready build/flashinfer-0.7.4/ready
 KNOWN := src/adapters/deviations
 
-.PHONY: conformance test lint wheel flashinfer adapters gpu clean
+.PHONY: conformance test test-all coverage lint wheel flashinfer adapters gpu clean
 
 # FIMP-11 needs a document that FlashInfer wrote; without one it is skipped by name.
 conformance: $(READY)
@@ -27,6 +30,15 @@ conformance: $(READY)
 
 test: $(READY) lint
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-all: $(READY) lint
+	$(BIN)/python -m pytest -n $(WORKERS) --wide
+
+coverage: $(READY)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n $(WORKERS) -q
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 lint: $(READY)
 	$(BIN)/ruff check .

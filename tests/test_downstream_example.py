@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from workers import WITH_WORKERS
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "downstream"
 
@@ -32,7 +33,7 @@ def downstream(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WITH_WORKERS
 def test_it_passes(downstream, workers):
     done = downstream(workers, "-v")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,9 +3,7 @@
 import os
 import sys
 
-import pytest
-
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
+from workers import BOTH_WAYS, WORKERS
 
 BOTH = """
 from syrupy.extensions.json import JSONSnapshotExtension
@@ -24,7 +22,7 @@ def test_both(snapshot, nvfp4_snapshot):
 """
 
 
-@WORKERS
+@BOTH_WAYS
 def test_both_are_written_and_compared(project, run, files, workers):
     project(test_it=BOTH)
     run(workers, "--snapshot-update")

@@ -4,8 +4,7 @@ import fnmatch
 import re
 
 import pytest
-
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
+from workers import BOTH_WAYS, WORKERS
 
 SIMPLE = """
 def test_it(nvfp4_snapshot):
@@ -13,7 +12,7 @@ def test_it(nvfp4_snapshot):
 """
 
 
-@WORKERS
+@BOTH_WAYS
 def test_written_once_then_compared(project, run, files, workers):
     project(
         test_it="""

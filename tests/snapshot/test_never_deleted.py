@@ -7,8 +7,7 @@ what it takes for unused.
 import json
 
 import pytest
-
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
+from workers import BOTH_WAYS, WORKERS
 
 ORDINARY = """
 def test_ordinary(snapshot):
@@ -127,7 +126,7 @@ def kept(run, files):
     return start
 
 
-@WORKERS
+@BOTH_WAYS
 def test_of_tests_that_do_not_reach_their_comparison(project, recorded, plans, kept, workers):
     project(test_victims=VICTIMS, test_ordinary=ORDINARY)
     for test in RECORDED:

@@ -1,8 +1,7 @@
 """Snapshots without a test are named, and only where it is certain that there is none."""
 
 import pytest
-
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
+from workers import BOTH_WAYS
 
 ONE = "def test_one(nvfp4_snapshot): assert PLANS == nvfp4_snapshot\n"
 CLASS = "class TestIt:\n    def test_two(self, nvfp4_snapshot): assert PLANS == nvfp4_snapshot\n"
@@ -46,7 +45,7 @@ def test_of_a_test_a_class_and_a_module_that_are_gone(project, run, recorded, fi
     assert files() == before
 
 
-@WORKERS
+@BOTH_WAYS
 def test_of_a_module_that_lost_all_its_tests(project, run, recorded, workers):
     project(test_it="", test_other="def test_it(): pass\n")
     recorded("test_it", "test_one")

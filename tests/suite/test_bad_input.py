@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import pytest
+from workers import WORKERS
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ import pytest
     ],
     ids=lambda value: " ".join(value)[8:40] if isinstance(value, list) else "",
 )
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WORKERS
 def test_mistake_in_the_call(pytester, monkeypatch, arguments, part, workers):
     monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, sys.path)))
     monkeypatch.setenv("NVFP4_IMPL", "reference")

@@ -1,6 +1,6 @@
 """Known deviations pass the run; one that passes, or matches nothing, fails it."""
 
-import pytest
+from workers import WITH_WORKERS
 
 LENIENT = {"impl": "faulty.lenient:Lenient"}
 
@@ -11,7 +11,7 @@ def deviations(pytester, *entries):
     return f"--nvfp4-deviations={path}"
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WITH_WORKERS
 def test_written_deviations_make_the_next_run_pass(pytester, conformance, verdicts, workers):
     path = pytester.path / "known.toml"
     selection = ("--nvfp4-contract=FIMP-8,FIMP-1", workers)

@@ -1,6 +1,7 @@
 """The suite runs inside any repository, whatever that has configured for its own tests."""
 
 import pytest
+from workers import BOTH_WAYS
 
 HOSTILE_INI = """
     [pytest]
@@ -54,7 +55,7 @@ def test_hostile_configuration(hostile, conformance, verdicts, mode):
     result.stdout.no_fnmatch_line("*check_own*")
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH_WAYS
 def test_with_and_without_workers(hostile, conformance, verdicts, workers):
     hostile("importlib")
     result = conformance(*SELECTION, workers)

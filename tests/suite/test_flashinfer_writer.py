@@ -4,11 +4,12 @@ import sys
 
 import pytest
 from faulty import writer
+from workers import WITH_WORKERS
 
 FIMP_11 = "--nvfp4-contract=FIMP-11"
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WITH_WORKERS
 def test_document_is_imported_over_both_transports(pytester, conformance, verdicts, workers):
     python = writer.place(pytester.path)
     result = conformance(FIMP_11, f"--nvfp4-flashinfer={python.name}", workers)

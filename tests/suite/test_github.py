@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from workers import WITH_WORKERS
 
 ADAPTER = """
 # The adapter begins in line 3.
@@ -30,7 +31,7 @@ def annotations(result):
     return [line for line in result.outlines if line.startswith("::")]
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WITH_WORKERS
 def test_failures_are_annotated_and_summarised(
     conformance, pytester, monkeypatch, adapter, workers
 ):

@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from workers import WITH_WORKERS
 
 import pytest_nvfp4
 from pytest_nvfp4 import plugin
@@ -144,7 +145,12 @@ def cases(result):
 
 
 @pytest.mark.parametrize(
-    ("impl", "workers"), [("reference", "-n0"), ("reference", "-n2"), (LENIENT, "-n2")]
+    ("impl", "workers"),
+    [
+        pytest.param("reference", "-n0", marks=pytest.mark.wide),
+        ("reference", "-n2"),
+        (LENIENT, "-n2"),
+    ],
 )
 def test_verdicts_are_those_of_a_clean_run(repository, conformance, impl, workers):
     selection = (f"--nvfp4-contract={CONTRACTS}", "--tb=short")
@@ -192,7 +198,7 @@ NARROWING = {
 
 
 @pytest.mark.parametrize("narrowing", NARROWING)
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WITH_WORKERS
 def test_a_case_that_is_left_out_makes_the_run_partial(
     repository, conformance, pytester, narrowing, workers
 ):
@@ -243,7 +249,7 @@ OWN_TESTS = """
 """
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WITH_WORKERS
 def test_suite_and_own_tests_in_one_run(pytester, repository, conformance, workers):
     clean = conformance("--nvfp4-contract=BUCK-2,PUBL-3")
     repository("")

@@ -58,7 +58,7 @@ def judged(pytester, monkeypatch):
         report = pytester.path / "report.json"
         result = pytester.runpytest_inprocess(
             *("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:syrupy"),
-            *("-n0", "--tb=no", "--nvfp4-conformance"),
+            *("-n0", "--tb=no", "--nvfp4-conformance", "--nvfp4-timeout=20"),
             f"--nvfp4-impl={variant.__module__}:{variant.__name__}",
             f"--nvfp4-contract={','.join(contracts)}",
             f"--nvfp4-report={report}",

@@ -1,9 +1,9 @@
 """A run writes its report as a page too, from all its workers, with what reproduces a failure."""
 
-import pytest
+from workers import WORKERS
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WORKERS
 def test_a_run_writes_its_page(conformance, pytester, workers):
     path = pytester.path / "new" / "page.html"
     result = conformance(

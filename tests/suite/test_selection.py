@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 
 import jsonschema
 import pytest
+from workers import WITH_WORKERS, WORKERS
 
 from pytest_nvfp4.results import report
 
@@ -44,7 +45,7 @@ def test_environment_alone_turns_the_suite_on(pytester, monkeypatch):
     result.stdout.fnmatch_lines(["*BUCK  M buckets*"])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WORKERS
 def test_random_data_follows_from_the_seed(conformance, workers):
     seed = random.SystemRandom().randrange(2**32)
     result = conformance("--nvfp4-contract", "BUCK-1", f"--nvfp4-seed={seed}", workers)
@@ -57,7 +58,7 @@ def test_seeds_are_fresh_in_every_run(conformance):
     assert len(seeds) == 2
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WITH_WORKERS
 def test_report_satisfies_its_schema_and_verifies(conformance, workers):
     import importlib.resources
 
@@ -73,7 +74,7 @@ def test_report_satisfies_its_schema_and_verifies(conformance, workers):
 
 
 @pytest.mark.parametrize("narrowing", [("-k", "zero"), ("-x", "--maxfail=1"), ("--deselect", "x")])
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WORKERS
 def test_narrowed_run_is_not_complete(conformance, pytester, narrowing, workers):
     badge = pytester.path / "badge.json"
     pytester.makeconftest(

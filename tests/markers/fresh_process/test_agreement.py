@@ -83,12 +83,17 @@ def assert_agree(plain, fresh):
     assert fresh[0] == plain[0]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mode", [("-p", "no:xdist"), ("-n0",), ("-n2",)], ids=" ".join)
 def test_all_of_it_agrees(both, mode):
     plain, fresh = both("-v", "-p", "no:cacheprovider", *mode)
     assert_agree(plain, fresh)
     assert plain[0] == 1
     assert int(plain[2][0]["tests"]) >= 60
+
+
+def _wide(*arguments):
+    return pytest.param(arguments, marks=pytest.mark.wide)
 
 
 SOME = (
@@ -99,22 +104,23 @@ SOME = (
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("-n2", "-v", "-k", SOME),
         ("-k", SOME, "-rA", "--tb=short"),
-        ("-k", SOME, "-q", "--color=yes", "--code-highlight=no"),
+        _wide("-k", SOME, "-q", "--color=yes", "--code-highlight=no"),
         ("-k", "test_warn or test_thread", "-W", "error"),
         ("-x", "-k", SOME),
-        ("--maxfail=2", "-k", "test_numbers or test_tear_down_fails or test_odd_ids"),
-        ("-m", "slow", "--greeting=hello"),
-        ("--deselect", "test_battery.py::test_numbers[2]", "-k", "test_numbers"),
-        ("test_battery.py::TestInAClass::test_set_up", "inner"),
-        ("--capture=sys", "-k", "test_passes or test_uses_fixtures or test_logs"),
-        ("--runxfail", "-k", "expect"),
-        ("--tb=native", "-k", SOME),
-        ("--show-capture=no", "-k", SOME),
-        ("-o", "log_level=INFO", "-k", "test_logs"),
-        ("--import-mode=importlib", "-k", "test_assertion_of or inner"),
-        ("-vv", "--assert=plain", "-k", SOME),
-        ("--co", "-q", "-k", SOME),
+        _wide("--maxfail=2", "-k", "test_numbers or test_tear_down_fails or test_odd_ids"),
+        _wide("-m", "slow", "--greeting=hello"),
+        _wide("--deselect", "test_battery.py::test_numbers[2]", "-k", "test_numbers"),
+        _wide("test_battery.py::TestInAClass::test_set_up", "inner"),
+        _wide("--capture=sys", "-k", "test_passes or test_uses_fixtures or test_logs"),
+        _wide("--runxfail", "-k", "expect"),
+        _wide("--tb=native", "-k", SOME),
+        _wide("--show-capture=no", "-k", SOME),
+        _wide("-o", "log_level=INFO", "-k", "test_logs"),
+        _wide("--import-mode=importlib", "-k", "test_assertion_of or inner"),
+        _wide("-vv", "--assert=plain", "-k", SOME),
+        _wide("--co", "-q", "-k", SOME),
     ],
     ids=" ".join,
 )
@@ -123,7 +129,7 @@ def test_options_act_as_ever(both, arguments):
 
 
 def test_what_failed_last_runs_first_or_alone(both):
-    arguments = ("-k", "test_numbers or test_dicts_differ or test_passes", "--lf", "-v")
+    arguments = ("-k", "test_dicts_differ or test_passes", "--lf", "-v")
     assert_agree(*both(*arguments))
     plain, fresh = both(*arguments)
     assert_agree(plain, fresh)

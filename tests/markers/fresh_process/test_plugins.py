@@ -6,8 +6,7 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
-
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
+from workers import BOTH_WAYS, WORKERS
 
 
 @pytest.mark.parametrize("option", ["--pdb", "--trace"])
@@ -170,7 +169,7 @@ def test_the_parents_temporary_folder_is_its_own(pytester, run, tmp_path):
     assert list((tmp_path / "base").glob("*/kept"))
 
 
-@WORKERS
+@BOTH_WAYS
 def test_files_of_the_run_are_the_parents(pytester, run, workers):
     pytester.makepyfile("""
         import pytest

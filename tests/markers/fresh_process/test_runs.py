@@ -5,7 +5,18 @@ import os
 
 import pytest
 
-WORKERS = pytest.mark.parametrize("workers", [("-p", "no:xdist"), ("-n0",), ("-n2",)], ids=" ".join)
+WORKERS = pytest.mark.parametrize(
+    "workers",
+    [
+        pytest.param(("-p", "no:xdist"), marks=pytest.mark.wide),
+        ("-n0",),
+        pytest.param(("-n2",), marks=pytest.mark.wide),
+    ],
+    ids=" ".join,
+)
+EVERY_WAY = pytest.mark.parametrize(
+    "workers", [("-p", "no:xdist"), ("-n0",), ("-n2",)], ids=" ".join
+)
 
 
 @pytest.fixture
@@ -25,7 +36,7 @@ def project(pytester):
 # --- Comparing
 
 
-@WORKERS
+@EVERY_WAY
 def test_equal_records_pass(project, run, workers):
     project(
         "runs=3", "fresh.record('map', {'a': [1, None], 'b': 0.5})\nfresh.record('raw', b'\\xff')"

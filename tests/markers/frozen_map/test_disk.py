@@ -4,10 +4,10 @@ import re
 import shutil
 
 import pytest
+from workers import BOTH_WAYS, WORKERS
 
 from pytest_nvfp4.faults import strace
 
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
 needs_strace = pytest.mark.skipif(
     bool(strace.unavailable()), reason=f"needs strace: {strace.unavailable()}"
 )
@@ -181,7 +181,7 @@ def test_it(tmp_path):
 """
 
 
-@WORKERS
+@BOTH_WAYS
 def test_reading_and_writing_elsewhere_are_fine(project, run, workers):
     project(HARMLESS)
     run(workers).assert_outcomes(passed=1)

@@ -7,11 +7,9 @@ import shutil
 import subprocess
 import sys
 
-import pytest
+from workers import BOTH_WAYS, WORKERS
 
 from .conftest import rewritten
-
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
 
 NAMES = (
     "VT_FP4_AUTOTUNE_CACHE_PATH",
@@ -27,7 +25,7 @@ ENVIRONMENT = f"NAMES = {NAMES!r}\ndef seen(): return [os.environ.get(name) for 
 # --- The environment
 
 
-@WORKERS
+@BOTH_WAYS
 def test_environment_is_frozen_from_the_first_fixture_on(project, run, maps, workers):
     native, imported = f"{maps}/native.json", f"{maps}/flashinfer.json"
     project(f"""

@@ -4,6 +4,7 @@ import importlib.util
 import re
 
 import pytest
+from workers import WITH_WORKERS
 
 from pytest_nvfp4.hooks import PlanStats
 from pytest_nvfp4.markers.frozen_map.statistics import (
@@ -166,7 +167,7 @@ def assert_told(output, cases):
     assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@WITH_WORKERS
 def test_answer_of_the_hook_counts(project, run, workers):
     answers = ", ".join(f"lambda item: {answer}" for answer, _ in ANSWERS.values())
     project(

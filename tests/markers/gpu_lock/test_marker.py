@@ -12,11 +12,10 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from workers import BOTH_WAYS, WORKERS
 
 from pytest_nvfp4 import oracle
 from pytest_nvfp4.faults import strace
-
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
 
 # Each test notes when it begins and ends: nobody overlaps where every beginning is followed by its
 # own end. Two who are to compete meet first: to open a FIFO, a reader and a writer need each other.
@@ -108,7 +107,7 @@ def assert_no_overlap(tests):
 # --- Never two at once
 
 
-@WORKERS
+@BOTH_WAYS
 def test_locked_tests_never_overlap(project, run, workers, free, path):
     project()
     run(workers)
