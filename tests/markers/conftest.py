@@ -38,7 +38,7 @@ def _alone(monkeypatch):
     """No setting of this run reaches those that tests make."""
     for name in os.environ:
         ours = name.startswith(("PYTEST_", "NVFP4_", "VT_", "COLUMNS"))
-        if ours and name != "PYTEST_CURRENT_TEST":
+        if ours and name not in ("PYTEST_CURRENT_TEST", "PYTEST_ADDOPTS"):
             monkeypatch.delenv(name)
 
 

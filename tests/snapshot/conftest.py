@@ -14,7 +14,8 @@ PLANS = PlanMap([((1, 256, 128), 4), ((2, 256, 128), 5), ((1, 512, 128), 31)])
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
     for name in os.environ:
-        if name.startswith(("PYTEST_", "NVFP4_")) and name != "PYTEST_CURRENT_TEST":
+        kept = ("PYTEST_CURRENT_TEST", "PYTEST_ADDOPTS")
+        if name.startswith(("PYTEST_", "NVFP4_")) and name not in kept:
             monkeypatch.delenv(name)
 
 

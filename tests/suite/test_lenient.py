@@ -1,7 +1,5 @@
 """A lenient reader fails exactly the contracts that its leniencies break, each for its own reason."""
 
-import pytest
-
 REASONS = {
     "NDOC-8": ["accepted a bad document, which has wrong-type at plans[3].tactic_id"],
     "NDOC-9": ["accepted a bad document, which has duplicate-plan", "which has duplicate-member"],
@@ -14,13 +12,10 @@ REASONS = {
 KEPT = ("NDOC-1", "NDOC-2", "NDOC-17", "FIMP-1", "FIMP-2", "FIMP-10")
 
 
-@pytest.fixture
-def result(conformance):
+def test_a_lenient_reader_fails_what_it_breaks_and_passes_the_rest(conformance, verdicts, pytester):
     selection = ",".join([*REASONS, *KEPT, "BUCK-1"])
-    return conformance("--nvfp4-contract", selection, "--tb=no", impl="faulty.lenient:Lenient")
-
-
-def test_each_leniency_is_caught_for_its_own_reason(result):
+    result = conformance("--nvfp4-contract", selection, "--tb=no", impl="faulty.lenient:Lenient")
+    assert result.ret == 1
     contracts = {contract["id"]: contract for contract in result.report["contracts"]}
     for contract_id, reasons in REASONS.items():
         assert contracts[contract_id]["verdict"] == "failed", contract_id
@@ -29,27 +24,10 @@ def test_each_leniency_is_caught_for_its_own_reason(result):
         ]
         for reason in reasons:
             assert any(reason in message for message in messages), (contract_id, reason, messages)
-    assert result.ret == 1
-
-
-def test_what_it_does_right_passes(result, verdicts):
     found = verdicts(result)
-    assert {contract_id: found[contract_id] for contract_id in KEPT} == dict.fromkeys(
-        KEPT, "passed"
-    )
-
-
-def test_what_it_does_not_claim_is_not_claimed(result, verdicts):
-    assert verdicts(result)["BUCK-1"] == "not_claimed"
-
-
-def test_failures_leave_standalone_reproducers(result, pytester):
-    failed = [
-        case
-        for contract in result.report["contracts"]
-        for case in contract["cases"]
-        if case["verdict"] == "failed"
-    ]
+    assert {id_: found[id_] for id_ in KEPT} == dict.fromkeys(KEPT, "passed")
+    assert found["BUCK-1"] == "not_claimed"
+    failed = [c for one in contracts.values() for c in one["cases"] if c["verdict"] == "failed"]
     assert failed
     for case in failed:
         assert case["reproducer"] is not None, case["case"]
