@@ -44,9 +44,8 @@ def test_mistake_in_the_call(pytester, monkeypatch, arguments, part, workers):
     monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, sys.path)))
     monkeypatch.setenv("NVFP4_IMPL", "reference")
     (pytester.path / "bad.toml").write_text("[[deviation]]\ncontract = 'NDOC-99'\nreason = 'x'\n")
-    result = pytester.runpytest_subprocess(
-        "-p", "nvfp4", "--nvfp4-conformance", workers, *arguments
-    )
+    words = ("-p", "no:cacheprovider", "--nvfp4-conformance", workers, *arguments)
+    result = pytester.runpytest_inprocess(*words)
     output = result.stdout.str() + result.stderr.str()
     assert result.ret == 4, output
     assert part in output

@@ -14,6 +14,7 @@ from faulty.variant import faults
 from pytest_nvfp4.implementations.loader import Target
 from pytest_nvfp4.implementations.transports import IN_PROCESS
 from pytest_nvfp4.specification.contracts import packaged
+from pytest_nvfp4.suite import examination
 from pytest_nvfp4.suite.cases import PACKAGE, suite_files
 
 # Loaded once for all runs; numpy even refuses to load again.
@@ -54,12 +55,14 @@ def judged(pytester, monkeypatch):
     monkeypatch.setenv("NVFP4_FLASHINFER", str(writer.place(pytester.path)))
 
     def run(variant, contracts):
+        # What answers without a claim is no fault, and finding that out starts a process.
+        monkeypatch.setattr(examination, "unclaimed", lambda *_: [])
         if not variant.served:
             monkeypatch.setattr(Target, "transports", (IN_PROCESS,))
         report = pytester.path / "report.json"
         result = pytester.runpytest_inprocess(
             *("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:syrupy"),
-            *("-n0", "--tb=no", "--nvfp4-conformance", "--nvfp4-timeout=20"),
+            *("-n0", "--tb=no", "--nvfp4-conformance"),
             f"--nvfp4-impl={variant.__module__}:{variant.__name__}",
             f"--nvfp4-contract={','.join(contracts)}",
             f"--nvfp4-report={report}",
